@@ -1,0 +1,1 @@
+"""The language of the project: the nouns every room speaks, and nothing else."""

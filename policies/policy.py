@@ -1,0 +1,37 @@
+"""A policy: four parts under a name, and the one path from a batch to a step plan."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lobra.batch import Batch
+from lobra.plan import DeploymentPlan, StepPlan
+from lobra.protocols import Batching, CostModel, DeploymentPolicy, DispatchPolicy, Grouping
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Who trains together, on which replicas, in which micro-batches, and where."""
+
+    name: str
+    grouping: Grouping
+    deployment: DeploymentPolicy
+    batching: Batching
+    dispatch: DispatchPolicy
+
+    def steps(self, batches: Iterator[Batch], plan: DeploymentPlan, cost: CostModel) -> Iterator[StepPlan]:
+        """One step plan a batch, made when it is asked for."""
+        for batch in batches:
+            yield step_plan(batch, plan, self.batching, self.dispatch, cost)
+
+
+def step_plan(
+    batch: Batch, plan: DeploymentPlan, batching: Batching, dispatch: DispatchPolicy, cost: CostModel
+) -> StepPlan:
+    """Batch -> buckets -> shares -> micro-batches. Shared micro-batches come first, in one order on all members."""
+    buckets = batching.bucket(batch, plan, cost)
+    assignment = dispatch.assign(buckets, plan, batching, cost)
+    work = []
+    for number, (replica, share) in enumerate(zip(plan.replicas, assignment.shares, strict=True)):
+        shared = tuple(microbatch for microbatch in assignment.shared if number in microbatch.group)
+        work.append(shared + batching.form(share, replica, cost))
+    return StepPlan(batch.step, tuple(work))
