@@ -145,7 +145,7 @@ def _literal_reader(choices: tuple[Any, ...]) -> Reader:
 def _scalar_reader(hint: type) -> Reader:
     def read(value: Any, path: str) -> Any:
         if hint is float and type(value) in (int, float) and math.isfinite(value):
-            return float(value)
+            return value  # a whole number stays one: the same bytes on the way back
         if type(value) is not hint:
             raise BadInput(f"{path}: expected {hint.__name__}, got {_show(value)}")
         return value
