@@ -1,0 +1,1 @@
+"""From sequences to micro-batches: padding to bucket widths, or packing up to a token budget."""

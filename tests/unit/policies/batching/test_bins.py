@@ -1,0 +1,75 @@
+"""Sequences into bins: best-fit decreasing and longest processing time."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.batching.bins import balanced, best_fit
+
+descending = st.lists(st.integers(1, 64), min_size=1, max_size=40).map(lambda lengths: sorted(lengths, reverse=True))
+
+
+def loads_of(placed, lengths):
+    return np.bincount(placed, weights=lengths).astype(int).tolist()
+
+
+def best_fit_one_by_one(lengths, room):
+    bins = []
+    for length in lengths:
+        fitting = [place for place, load in enumerate(bins) if load + length <= room]
+        if fitting:
+            bins[max(fitting, key=lambda place: bins[place])] += length
+        else:
+            bins.append(length)
+    return bins
+
+
+@given(descending)
+@settings(max_examples=200)
+def test_placing_equal_lengths_together_fills_bins_as_placing_them_one_by_one(lengths):
+    placed = best_fit(lengths, 64)
+
+    assert len(lengths) == len(placed)
+    assert sorted(best_fit_one_by_one(lengths, 64)) == sorted(loads_of(placed, lengths))
+
+
+def test_the_fullest_bin_that_holds_a_sequence_takes_it():
+    assert best_fit([60, 50, 40, 30], 100) == [0, 1, 0, 1]
+
+
+def test_equal_lengths_share_bins_until_they_are_full():
+    assert best_fit([30] * 5, 100) == [0, 0, 0, 1, 1]
+    assert np.bincount(best_fit([25] * 6, 100)).tolist() == [4, 2]
+
+
+def test_a_hundred_thousand_sequences_waste_almost_no_bin():
+    generator = np.random.default_rng(3)
+    lengths = np.clip(generator.lognormal(6.0, 1.2, 100_000), 16, 2048).astype(int)
+    lengths = np.sort(lengths)[::-1].tolist()
+
+    loads = loads_of(best_fit(lengths, 2048), lengths)
+
+    assert max(loads) <= 2048
+    assert len(loads) <= -(-sum(lengths) // 2048) * 1.001 + 1
+
+
+def test_balanced_bins_cost_about_the_same():
+    assert loads_of(balanced([5, 3, 3, 2, 1], [5.0, 3.0, 3.0, 2.0, 1.0], 2, 10), [5, 3, 3, 2, 1]) == [7, 7]
+
+
+def test_balancing_gives_up_where_the_sequences_do_not_fit():
+    assert balanced([6, 6, 6], [6.0, 6.0, 6.0], 2, 10) is None
+
+
+@given(descending, st.integers(1, 12))
+def test_balanced_bins_never_hold_more_than_their_room(lengths, number):
+    placed = balanced(lengths, [float(length) for length in lengths], number, 64)
+
+    assert placed is None or (len(placed) == len(lengths) and max(loads_of(placed, lengths)) <= 64)
+
+
+@given(descending, st.integers(1, 8))
+def test_the_costliest_bin_exceeds_the_mean_by_less_than_one_sequence(lengths, number):
+    placed = balanced(lengths, [float(length) for length in lengths], number, 10**9)
+
+    assert max(loads_of(placed, lengths)) <= sum(lengths) / number + max(lengths)
