@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import toys
 
+import toys
 from policies.batching.boundaries import DynamicBuckets, FixedBuckets
 from policies.batching.packed import Packed
 from policies.batching.padded import Padded

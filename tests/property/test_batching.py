@@ -4,10 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import toys
 from lobra.batch import Batch
 from lobra.plan import DeploymentPlan, Replica, ReplicaConfig
 from policies.batching.boundaries import SIXTEEN, DynamicBuckets, FixedBuckets

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from toys import batch
 
 from lobra.batch import Batch, Histogram, concatenate, empty_batch
 from lobra.errors import BadInput
 from lobra.spec import SequenceRef
 from lobra.trace import StepReport
+from toys import batch
 
 
 def test_a_share_of_a_batch_keeps_its_sequences():

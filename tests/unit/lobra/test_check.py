@@ -1,12 +1,12 @@
 """Step plans are legal for their deployment, and train every sequence exactly once."""
 
 import pytest
-from toys import batch, plan
 
 from lobra.check import check_conserved, check_step
 from lobra.errors import BadInput
 from lobra.plan import MicroBatch, StepPlan
 from lobra.spec import SequenceRef
+from toys import batch, plan
 
 SHORT = MicroBatch(((SequenceRef(0, 0, 100, 100),),), 100)
 OTHER = MicroBatch(((SequenceRef(0, 1, 50, 50),),), 50)

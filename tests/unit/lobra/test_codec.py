@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from toys import plan
 
 from lobra import codec, stream
 from lobra.errors import BadInput
 from lobra.plan import Certificate, DeploymentPlan, MicroBatch, StepPlan
 from lobra.spec import SequenceRef
 from lobra.trace import Span, StepReport
+from toys import plan
 
 PLAN = plan((1, 1, 6), (2, 1, 1), (8, 1, 1))
 STEP = StepPlan(3, ((MicroBatch(((SequenceRef(0, 7, 5, 2),),), 8),), ()), updates=(0,), drain=False)

@@ -1,11 +1,11 @@
 """Plans that cannot be run cannot be made."""
 
 import pytest
-from toys import MODEL, cluster, plan, replicas, tenant
 
 from lobra.errors import BadInput
 from lobra.plan import Certificate, DeploymentPlan, MicroBatch, Replica, ReplicaConfig, Shape, StepPlan
 from lobra.spec import SequenceRef
+from toys import MODEL, cluster, plan, replicas, tenant
 
 
 def sequence(length: int, tenant: int = 0, index: int = 0) -> SequenceRef:

@@ -1,10 +1,10 @@
 """What is given is checked where it is made."""
 
 import pytest
-from toys import FAST, GPU, MODEL, SLOW, cluster, tenant
 
 from lobra.errors import BadInput
 from lobra.spec import ClusterSpec, GpuSpec, Link, ModelSpec, check_tenants
+from toys import FAST, GPU, MODEL, SLOW, cluster, tenant
 
 
 def test_a_cluster_of_equal_nodes_counts_its_gpus_and_knows_where_they_live():

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-import toys
 
+import toys
 from lobra.errors import BadInput, Infeasible
 from lobra.plan import Replica, ReplicaConfig
 from policies.batching.packed import Packed

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import toys
 
+import toys
 from lobra.batch import Bucket
 from lobra.errors import Infeasible
 from policies.batching.boundaries import DynamicBuckets, FixedBuckets

@@ -1,0 +1,1 @@
+"""Fake time: plays directives as discrete events, without a GPU."""

@@ -1,0 +1,226 @@
+"""The tau-MILP against an exhaustive search whose every plan is a linear program of its own."""
+
+import itertools
+
+import numpy as np
+import pytest
+import toys
+from scipy.optimize import linprog
+
+from lobra.plan import ReplicaConfig
+from lobra.rates import Loads
+from policies.deployment.classes import Classes, Table, awkward_seconds, classes_of, table, undominated
+from policies.deployment.placement import Kind
+from policies.deployment.tau import Fluid, Search, deploy, fluid_seconds, ideal_seconds
+
+EXACT = Search(relative_gap=1e-9)
+
+
+def one_node(gpus):
+    return toys.cluster(nodes=1, gpus_per_node=gpus)
+
+
+def prices_of(each, kinds, bubbles=None):
+    """A table with these seconds a sequence; a bubble is (pp - 1) times the longest full micro-batch."""
+    each = np.asarray(each, dtype=np.float64)
+    fits = np.isfinite(each)
+    loads = tuple(
+        Loads(np.where(row, 1, 0), np.zeros(len(row)), np.where(row, price, 0.0), 0.0, kind.config.pp)
+        for kind, price, row in zip(kinds, each, fits, strict=True)
+    )
+    full = np.zeros(each.shape) if bubbles is None else np.where(fits, np.asarray(bubbles)[:, None], np.inf)
+    return Table(tuple(kinds), loads, each, full, np.zeros(each.shape))
+
+
+def random_instance(seed):
+    """Three or four kinds of 1, 2, 4 or 8 GPUs; longer classes fit fewer of them."""
+    random = np.random.default_rng(seed)
+    number, gpus = int(random.integers(3, 5)), int(random.integers(8, 11))
+    configs = [(1, 1), (2, 1), (1, 2), (4, 1), (2, 2), (8, 1)]
+    chosen = sorted(random.choice(len(configs), number, replace=False).tolist())
+    kinds = [Kind(ReplicaConfig(*configs[place]), 100 * configs[place][0] + place) for place in chosen]
+    each = random.uniform(0.5, 2.0, (number, 3)) * np.array([1.0, 3.0, 8.0])
+    each /= np.array([kind.config.gpus for kind in kinds])[:, None] ** 0.8
+    each[0, 2] = np.inf
+    if number == 4:
+        each[1, 2] = np.inf
+    bubbles = random.uniform(0.2, 2.0, number)
+    amounts = random.integers(1, 30, 3).astype(float)
+    longest = max(kind.budget for kind in kinds) if seed % 2 else 1
+    return prices_of(each, kinds, bubbles), amounts, one_node(gpus), longest
+
+
+def least_seconds(prices, counts, amounts, bubbles):
+    """The fluid time of one plan by scipy: columns are the flows of all pairs that fit, and the time."""
+    kinds, classes = len(prices.kinds), len(amounts)
+    pairs = [(i, j) for i in range(kinds) for j in range(classes) if counts[i] and np.isfinite(prices.each[i, j])]
+    if {j for _, j in pairs} != set(range(classes)):
+        return np.inf
+    served = [[float(j == row) for _, j in pairs] + [0.0] for row in range(classes)]
+    loads = [
+        [prices.each[i, j] if i == row else 0.0 for i, j in pairs] + [-float(counts[row])]
+        for row in range(kinds)
+        if counts[row]
+    ]
+    idle = [-counts[row] * bubbles[row] for row in range(kinds) if counts[row]]
+    cost = [0.0] * len(pairs) + [1.0]
+    return linprog(cost, A_ub=loads, b_ub=idle, A_eq=served, b_eq=amounts).fun
+
+
+def every_plan(prices, cluster, longest):
+    gpus = prices.gpus.tolist()
+    for counts in itertools.product(*(range(cluster.gpus // size + 1) for size in gpus)):
+        used = sum(count * size for count, size in zip(counts, gpus, strict=True))
+        holds = any(count and kind.budget >= longest for count, kind in zip(counts, prices.kinds, strict=True))
+        if used <= cluster.gpus and holds:
+            yield counts
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_it_equals_the_best_of_all_plans(seed):
+    prices, amounts, cluster, longest = random_instance(seed)
+    no_bubbles = np.zeros(len(prices.kinds))
+    best = min(least_seconds(prices, counts, amounts, no_bubbles) for counts in every_plan(prices, cluster, longest))
+
+    outcome = deploy(Fluid(prices, cluster, longest, EXACT), amounts)
+
+    assert least_seconds(prices, outcome.counts, amounts, no_bubbles) == pytest.approx(best, rel=1e-6)
+    assert outcome.bound_seconds == pytest.approx(best, rel=1e-6)
+    assert outcome.bound_seconds <= best
+    assert outcome.status == "optimal"
+    assert outcome.solver.startswith("HiGHS")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_with_bubbles_it_bounds_all_plans_faster_than_the_time_they_are_charged_against(seed):
+    prices, amounts, cluster, longest = random_instance(seed)
+    plans = list(every_plan(prices, cluster, longest))
+    best = min(least_seconds(prices, counts, amounts, prices.bubbles) for counts in plans)
+
+    free = deploy(Fluid(prices, cluster, longest, EXACT), amounts)
+    charged = deploy(Fluid(prices, cluster, longest, EXACT), amounts, 1.5 * best)
+
+    assert free.bound_seconds * (1 - 1e-9) <= charged.bound_seconds <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_fluid_time_of_a_plan_includes_its_bubbles(seed):
+    prices, amounts, cluster, longest = random_instance(seed)
+    counts = next(
+        counts
+        for counts in every_plan(prices, cluster, longest)
+        if np.isfinite(least_seconds(prices, counts, amounts, prices.bubbles))
+    )
+
+    actual = fluid_seconds(prices, counts, amounts)
+
+    assert actual == pytest.approx(least_seconds(prices, counts, amounts, prices.bubbles), rel=1e-6)
+
+
+def test_a_plan_that_cannot_serve_a_class_takes_forever():
+    prices = prices_of([[1.0, np.inf], [1.0, 2.0]], [Kind(ReplicaConfig(1, 1), 10), Kind(ReplicaConfig(2, 1), 20)])
+
+    assert fluid_seconds(prices, (3, 0), np.array([1.0, 1.0])) == np.inf
+
+
+def test_a_class_that_fits_nowhere_has_no_plan():
+    prices = prices_of([[1.0, np.inf]], [Kind(ReplicaConfig(1, 1), 10)])
+
+    assert deploy(Fluid(prices, one_node(4), 1, EXACT), np.array([1.0, 1.0])) is None
+
+
+def test_the_longest_sequence_is_held_even_where_none_is_expected():
+    prices = prices_of([[1.0], [9.0]], [Kind(ReplicaConfig(1, 1), 10), Kind(ReplicaConfig(2, 1), 20)])
+    amounts = np.array([4.0])
+
+    assert deploy(Fluid(prices, one_node(4), 10, EXACT), amounts).counts == (4, 0)
+    assert deploy(Fluid(prices, one_node(4), 20, EXACT), amounts).counts == (2, 1)
+
+
+def test_tp_groups_have_room_inside_uneven_nodes():
+    from dataclasses import replace
+
+    prices = prices_of([[4.0], [1.0]], [Kind(ReplicaConfig(1, 1), 10), Kind(ReplicaConfig(2, 1), 20)])
+    nodes = replace(toys.cluster(nodes=3), node_sizes=(3, 3, 3))
+
+    assert deploy(Fluid(prices, nodes, 1, EXACT), np.array([12.0])).counts == (3, 3)
+
+
+def test_nothing_is_faster_than_ideal():
+    for seed in range(12):
+        prices, amounts, cluster, longest = random_instance(seed)
+        outcome = deploy(Fluid(prices, cluster, longest, EXACT), amounts)
+        assert ideal_seconds(prices, amounts, cluster.gpus) <= outcome.bound_seconds * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_dropping_dominated_kinds_loses_nothing(seed):
+    random = np.random.default_rng(seed)
+    configs = [(1, 1), (2, 1), (4, 1), (1, 2), (2, 2), (1, 4)]
+    kinds = [Kind(ReplicaConfig(tp, pp), 100 * tp) for tp, pp in configs]
+    gpus = np.array([kind.config.gpus for kind in kinds])
+    each = random.uniform(0.8, 1.3, (6, 3)) * np.array([1.0, 3.0, 8.0]) / gpus[:, None]
+    prices = prices_of(each, kinds, random.uniform(0.0, 1.0, 6))
+    amounts, longest = random.integers(1, 9, 3).astype(float), int(random.choice([100, 200, 400]))
+
+    kept = undominated(prices, longest)
+
+    every = deploy(Fluid(prices, one_node(8), longest, EXACT), amounts)
+    fewer = deploy(Fluid(prices.rows(kept), one_node(8), longest, EXACT), amounts)
+    assert fewer.bound_seconds == pytest.approx(every.bound_seconds, rel=1e-6)
+
+
+def test_a_kind_that_is_worse_in_everything_is_dropped_and_one_of_two_equal_ones_stays():
+    kinds = [Kind(ReplicaConfig(2, 1), 10), Kind(ReplicaConfig(1, 1), 10), Kind(ReplicaConfig(1, 1), 10)]
+    prices = prices_of([[2.0, 2.0], [3.0, 3.0], [3.0, 3.0]], kinds)
+
+    assert undominated(prices, 10) == (0, 1)
+    assert undominated(prices_of([[2.0, 2.0], [1.0, 1.0], [1.0, 1.0]], kinds), 10) == (1,)
+
+
+def test_a_kind_that_alone_holds_the_longest_sequence_stays():
+    kinds = [Kind(ReplicaConfig(2, 1), 20), Kind(ReplicaConfig(1, 1), 10)]
+    prices = prices_of([[9.0], [1.0]], kinds)
+
+    assert undominated(prices, 10) == (1,)
+    assert undominated(prices, 20) == (0, 1)
+
+
+def test_classes_are_the_buckets_of_all_batches_side_by_side():
+    from policies.batching.boundaries import FixedBuckets
+    from policies.batching.padded import Padded
+
+    batches = [toys.batch(100, 200, 900, step=0), toys.batch(100, 2000, step=1)]
+
+    classes = classes_of(batches, Padded(FixedBuckets((256, 1024, 4096))), toys.plan((4, 1, 4)), toys.ToyCost())
+
+    assert classes.widths == (256, 1024, 4096)
+    assert classes.by_batch.tolist() == [[2, 1, 0], [1, 0, 1]]
+    assert classes.counts.tolist() == [1.5, 0.5, 0.5]
+
+
+def test_a_sequence_is_charged_its_share_of_the_best_micro_batch():
+    cost = toys.ToyCost(floor=2.0, fixed=0.25)
+    kinds = [Kind(ReplicaConfig(1, 1), 1024), Kind(ReplicaConfig(4, 1), 4096)]
+    lengths = [200, 500, 2000]
+    from policies.batching.boundaries import FixedBuckets
+    from policies.batching.padded import Padded
+
+    batching = Padded(FixedBuckets((200, 500, 2000)))
+    classes = classes_of([toys.batch(*lengths)], batching, toys.plan((4, 1, 4)), cost)
+
+    prices = table(classes, kinds, batching, cost)
+
+    for row, kind in enumerate(kinds):
+        for column, length in enumerate(lengths):
+            rates = cost.rates(kind.config, np.array([length]))
+            sizes = range(1, kind.budget // length + 1)
+            shares = [max(rates.floor, rates.fixed[0] + rates.row[0] * size) / size for size in sizes]
+            assert prices.each[row, column] == pytest.approx(min(shares, default=np.inf))
+
+
+def test_the_most_awkward_sequence_bounds_a_step():
+    alone = np.array([1.0, 4.0, 9.0])
+
+    assert awkward_seconds(alone, np.array([[5, 1, 0], [2, 0, 1]])) == (4.0 + 9.0) / 2
+    assert Classes((), np.zeros((1, 0))).counts.tolist() == []
