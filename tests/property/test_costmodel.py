@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import toys
 from costmodel import cluster_spec, cost_model, model_spec
 from lobra.plan import Replica, ReplicaConfig, Shape
 

@@ -1,8 +1,8 @@
 """Seconds of messages, by hand: 100 GB/s nominal are 77 GB/s achieved."""
 
 import pytest
-import toys
 
+import toys
 from costmodel.communication import (
     all_gather_seconds,
     all_reduce_seconds,

@@ -1,8 +1,8 @@
-"""Activations between stages and gradients between replicas, by hand on the toy cluster (300 and 25 GB/s, 0.77 achieved)."""
+"""Activations between stages and gradients between replicas, by hand: 300 and 25 GB/s, 0.77 of it achieved."""
 
 import pytest
-import toys
 
+import toys
 from costmodel.exchange import synchronise_seconds, transfer_seconds
 from lobra.plan import DeploymentPlan, Replica, ReplicaConfig, Shape
 

@@ -4,8 +4,8 @@ import timeit
 
 import numpy as np
 import pytest
-import toys
 
+import toys
 from costmodel.catalogue import cost_model
 from costmodel.hardware import cluster_spec, model_spec
 from lobra.errors import BadInput
@@ -97,13 +97,13 @@ def test_shards_divide_the_work_and_pay_for_their_messages():
 
 
 def test_shards_over_two_nodes_pay_the_slow_link():
-    near = whole(replica(1, 1), shape(16384, 16384**2, shards=8))
-    far = whole(replica(2, 1), shape(16384, 16384**2, shards=8)) - whole(
-        replica(2, 1), shape(16384, 16384**2, shards=4)
-    )
+    split = cost_model(SEVEN, cluster_spec("a100_40gb", 4, 4))
+    what = shape(16384, 16384**2, shards=8)
+    sent = 2 * 2 * 4096 * 4 * 16384 / 8 * (7 / 8)
 
-    assert far > 0 or near > 0
-    assert whole(replica(8, 1), shape(16384, 16384**2, shards=2)) > 0.5 * whole(replica(8, 1), shape(16384, 16384**2))
+    far, near = whole(replica(1, 1), what, cost=split), whole(replica(1, 1), what)
+
+    assert far - near == pytest.approx(32 * (sent / 0.77 * (1 / 25e9 - 1 / 300e9) + 4 * 5e-6))
 
 
 def test_shards_that_do_not_divide_the_heads_are_refused():

@@ -1,8 +1,8 @@
 """The account of one GPU's memory."""
 
 import pytest
-import toys
 
+import toys
 from costmodel.hardware import cluster_spec, model_spec
 from costmodel.memory import GIB, AnalyticMemory, Breakdown, adapter_parameters, in_flight, round_down
 from lobra.errors import BadInput

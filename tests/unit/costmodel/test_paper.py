@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
-import toys
 
+import toys
 from costmodel.catalogue import cost_model
 from costmodel.hardware import cluster_spec, model_spec
 from lobra.errors import BadInput
@@ -73,8 +73,8 @@ def test_what_the_form_does_not_know_is_refused_by_name():
         COST.stage_seconds(replica(1, 1), 0, padded(1, 512).shape._replace(shards=2), "forward")
     with pytest.raises(BadInput, match="tp is 16; it has coefficients for tp 1, 2, 4, 8"):
         COST.rates(ReplicaConfig(16, 1), widths)
+    place = Replica(ReplicaConfig(1, 2), (0, 1), 2048, layers=(0, 20))
     with pytest.raises(BadInput, match="has its own layers"):
-        place = Replica(ReplicaConfig(1, 2), (0, 1), 2048, layers=(0, 20))
         COST.stage_seconds(place, 0, padded(1, 512).shape, "forward")
 
 

@@ -1,8 +1,8 @@
 """The paper's table of max tokens, and what lies beside it."""
 
 import pytest
-import toys
 
+import toys
 from costmodel.catalogue import cost_model
 from costmodel.hardware import cluster_spec, model_spec
 from lobra.errors import BadInput

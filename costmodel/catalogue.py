@@ -1,0 +1,177 @@
+"""From names to a cost model: which form and which memory apply to a model on a cluster."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from costmodel.context import shared_prices
+from costmodel.hardware import is_shipped, model_names, model_spec
+from costmodel.layer import LayerPrice
+from costmodel.layered import Evidence, LayeredCost, Memory
+from costmodel.memory import RESERVE, AnalyticMemory, Rounding
+from costmodel.paper import PaperCost, paper_coefficients
+from costmodel.roofline import TENSOR_EFFICIENCY, roofline_price
+from costmodel.sources import find_source, nearest
+from costmodel.table import table_memory
+from lobra.errors import BadInput
+from lobra.plan import ReplicaConfig
+from lobra.protocols import CostModel
+from lobra.spec import ClusterSpec, ModelSpec, Tenant
+
+FORMS = ("auto", "floor", "paper", "roofline")
+MEMORIES = ("auto", "table", "analytic")
+ROUNDINGS = ("auto", "power_of_two", "multiple")
+DEEPEST = 16  # pipeline stages; the paper's deepest too
+ROOFLINE_NOTE = "nothing was measured on this hardware; the adapters' own kernels, embedding and head are left out"
+
+
+def cost_model(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    *,
+    form: str = "auto",
+    memory: str = "auto",
+    configs: Sequence[tuple[int, int]] = (),
+    rounding: str = "auto",
+    reserve: float = RESERVE,
+) -> CostModel:
+    """The cost model of a model on a cluster.
+
+    form: auto is floor where a fitted source exists for this GPU and model, else roofline. memory: auto is the paper's
+    table, scaled where its tenants or configurations are left behind, where it exists, else analytic; table takes its
+    entries as they are. configs: (tp, pp) to restrict to; (): all. rounding of max tokens: auto is powers of two with
+    the table, else multiples of 128. reserve: share of the GPU that the analytic memory model leaves free. BadInput for
+    anything else.
+    """
+    for what, value, choices in (
+        ("form", form, FORMS),
+        ("memory", memory, MEMORIES),
+        ("rounding", rounding, ROUNDINGS),
+    ):
+        if value not in choices:
+            raise BadInput(nearest(what, value, choices))
+    room = _memory(model, cluster, memory, rounding, reserve)
+    layer_source = None if form in ("paper", "roofline") else _source("floor_form", model, cluster)
+    if form == "paper":
+        source = _need(_source("paper_form", model, cluster), form, model, cluster)
+        coefficients = {tp: value for tp, value in paper_coefficients(source).items() if tp <= max(cluster.sizes)}
+        candidates = _candidates(model, cluster, coefficients, room, configs)
+        return PaperCost(model, coefficients, room, candidates, source["source"])
+    if form == "floor":
+        _need(layer_source, form, model, cluster)
+    prices, evidence = _fitted(layer_source, cluster) if layer_source else _roofline(model, cluster)
+    candidates = _candidates(model, cluster, prices, room, configs)
+    return LayeredCost(model, cluster, shared_prices(prices, model, cluster), room, candidates, evidence)
+
+
+def least_gpus(model: ModelSpec, cluster: ClusterSpec, tenants: Sequence[Tenant], tokens: int = 1) -> int | None:
+    """Fewest GPUs of this kind, in as many nodes as it takes, on which one replica holds so many tokens; None: none
+    does.
+
+    What a message says when a model is too large for its cluster, or a sequence too long. No recomputation.
+    """
+    nodes = -(-max(TENSOR_EFFICIENCY) * DEEPEST // cluster.gpus_per_node)
+    larger = replace(cluster, nodes=nodes, node_sizes=None)
+    cost = cost_model(model, larger)
+    fitting = (config.gpus for config in cost.configs() if cost.max_tokens(config, tenants) >= tokens)
+    return min(fitting, default=None)
+
+
+def possible_configs(model: ModelSpec, cluster: ClusterSpec, tps: Iterable[int]) -> tuple[ReplicaConfig, ...]:
+    """Every (tp, pp) that fits the cluster, by GPUs, then tp.
+
+    tp divides the heads (key and value heads may be copied), inside a node or filling whole equal ones; pp divides the
+    layers.
+    """
+    configs: list[ReplicaConfig] = []
+    for tp in tps:
+        copied = model.kv_heads % tp == 0 or tp % model.kv_heads == 0
+        if model.heads % tp or not copied:
+            continue
+        groups = tensor_groups(cluster, tp)
+        depths = [pp for pp in range(1, min(groups, DEEPEST, model.layers) + 1) if model.layers % pp == 0]
+        configs.extend(ReplicaConfig(tp, pp) for pp in depths)
+    return tuple(sorted(configs, key=lambda config: (config.gpus, config.tp)))
+
+
+def tensor_groups(cluster: ClusterSpec, tp: int) -> int:
+    """How many tensor-parallel groups of this size the cluster has room for."""
+    sizes = cluster.sizes
+    if tp <= max(sizes):
+        return sum(size // tp for size in sizes)
+    equal = len(set(sizes)) == 1 and tp % sizes[0] == 0
+    return cluster.gpus // tp if equal else 0
+
+
+def _candidates(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    tps: Iterable[int],
+    memory: Memory,
+    wanted: Sequence[tuple[int, int]],
+) -> tuple[ReplicaConfig, ...]:
+    possible = possible_configs(model, cluster, tps)
+    found = tuple(config for config in possible if memory.covers(config) and memory.max_tokens(config, ()) > 0)
+    if not wanted:
+        return found
+    known = {(config.tp, config.pp): config for config in found}
+    for pair in wanted:
+        if tuple(pair) not in known:
+            names = " ".join(str(config) for config in found) or "none"
+            raise BadInput(f"configs: <{pair[0]},{pair[1]}> cannot be priced or placed here; choose among {names}")
+    return tuple(known[tuple(pair)] for pair in dict.fromkeys(map(tuple, wanted)))  # type: ignore[index]
+
+
+def _memory(model: ModelSpec, cluster: ClusterSpec, memory: str, rounding: str, reserve: float) -> Memory:
+    source = _source("max_tokens", model, cluster) if memory != "analytic" else None
+    if memory == "table":
+        _need(source, "memory=table", model, cluster)
+    default = "multiple" if source is None else "power_of_two"
+    chosen = cast(Rounding, default if rounding == "auto" else rounding)
+    analytic = AnalyticMemory(model, cluster.gpu, chosen, reserve)
+    return analytic if source is None else table_memory(source, analytic, strict=memory == "table")
+
+
+def _source(kind: str, model: ModelSpec, cluster: ClusterSpec) -> dict[str, Any] | None:
+    """The source for this model and GPU, if both are the ones that were measured and not changed since."""
+    if model.name not in model_names() or model != model_spec(model.name) or not is_shipped(cluster):
+        return None
+    return find_source(kind, cluster.gpu.name, model.name)
+
+
+def _need(source: dict[str, Any] | None, what: str, model: ModelSpec, cluster: ClusterSpec) -> dict[str, Any]:
+    if source is None:
+        raise BadInput(
+            f"{what}: there is no such source for model '{model.name}' on GPU '{cluster.gpu.name}' as they are given; "
+            "use form=auto or form=roofline, and memory=auto"
+        )
+    return source
+
+
+def _fitted(source: Mapping[str, Any], cluster: ClusterSpec) -> tuple[dict[int, LayerPrice], Evidence]:
+    share = source["forward_share"]
+    prices, hull, errors = {}, {}, []
+    for fit in source["fits"]:
+        tp = int(fit["tp"])
+        if tp > max(cluster.sizes):
+            continue
+        prices[tp] = LayerPrice(
+            floor=float(fit["floor_seconds"]),
+            fixed=float(fit["fixed_seconds"]),
+            run=float(fit["run_seconds"]),
+            token=float(fit["token_seconds"]),
+            square=float(fit["square_seconds"]),
+            forward_linear=float(share["linear"]),
+            forward_attention=float(share["attention"]),
+        )
+        hull[tp] = (int(fit["tokens"][1]), int(fit["lengths"][1]))
+        errors.append(f"tp {tp} {fit['mean_error']:.1%}")
+    note = f"mean relative error of the fit: {', '.join(errors)}"
+    return prices, Evidence(source["status"], source["source"], hull, (note,))
+
+
+def _roofline(model: ModelSpec, cluster: ClusterSpec) -> tuple[dict[int, LayerPrice], Evidence]:
+    tps = [tp for tp in TENSOR_EFFICIENCY if tensor_groups(cluster, tp) and model.heads % tp == 0]
+    prices = {tp: roofline_price(model, cluster, tp) for tp in tps}
+    source = f"operations and bytes of '{model.name}' on '{cluster.gpu.name}', assumed efficiencies"
+    return prices, Evidence("roofline", source, {}, (ROOFLINE_NOTE,))
