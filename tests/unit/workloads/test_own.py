@@ -51,8 +51,9 @@ def test_every_kind_of_source_makes_a_tenant(tmp_path):
 
 def test_a_tenant_trains_as_the_file_says(tmp_path):
     counts(tmp_path, 10, 20, 30)
-    fields = "rank: 8, alpha: 32, rslora: true, learning_rate: 2.0e-4, schedule: cosine, clip_norm: 1, target_modules: [q_proj]"
-    (tenant,) = own_workload(write(tmp_path, f"name: a, {BASE}, lengths: a.csv, {fields}")).tenants
+    adapter = "rank: 8, alpha: 32, rslora: true, target_modules: [q_proj]"
+    training = "learning_rate: 2.0e-4, schedule: cosine, clip_norm: 1"
+    (tenant,) = own_workload(write(tmp_path, f"name: a, {BASE}, lengths: a.csv, {adapter}, {training}")).tenants
 
     assert (tenant.rank, tenant.alpha, tenant.rslora, tenant.learning_rate) == (8, 32.0, True, 2e-4)
     assert (tenant.schedule, tenant.clip_norm, tenant.target_modules) == ("cosine", 1.0, ("q_proj",))

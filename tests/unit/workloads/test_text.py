@@ -108,7 +108,7 @@ def test_real_text_has_as_many_tokens_as_the_tokenizer_says(name, reference_data
     tool = tokenizers.Tokenizer.from_file(str(tool_path))
     found = text_rows(path, tool_path, Template("{text}"), name)
     texts = [json.loads(line)["text"] for line in path.read_text().split("\n") if line]
-    expected = [len(tool.encode(text).ids) + 1 for text in texts]  # its own <s> in front, and the end token
+    expected = [len(tool.encode(text).ids) + 1 for text in texts]  # this file puts nothing in front; one end token
 
     assert found.lengths.tolist() == expected
-    assert found.labels.tolist() == [length - 1 for length in expected]
+    assert found.labels.tolist() == expected

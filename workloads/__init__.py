@@ -1,0 +1,1 @@
+"""Tenants and the sequences they bring: published workloads, and the user's own."""
