@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import toys
 
+import toys
 from lobra.batch import Histogram
 from lobra.errors import BadInput
 from policies.batching.boundaries import FixedBuckets
@@ -55,6 +55,7 @@ def test_the_longest_sequence_is_the_largest_context_limit_unless_histograms_are
 def test_lengths_of_probability_zero_do_not_come():
     class Zero(toys.ToyWorkload):
         def lengths(self, tenant):
+            del tenant
             return Histogram(np.array([10, 900]), np.array([1.0, 0.0]))
 
     workload = Zero((toys.tenant(),), ((10,),))

@@ -1,8 +1,8 @@
 """Kinds: which configurations, with which budgets."""
 
 import pytest
-import toys
 
+import toys
 from lobra.errors import BadInput
 from lobra.plan import ReplicaConfig
 from policies.deployment.kinds import Space, kinds

@@ -4,8 +4,8 @@ import time
 from dataclasses import replace
 
 import pytest
-import toys
 
+import toys
 from lobra.errors import Infeasible
 from lobra.plan import DeploymentPlan, ReplicaConfig
 from policies.deployment.placement import Kind, inter_node_hops, most, place, trimmed, wording

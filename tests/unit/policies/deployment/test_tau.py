@@ -1,14 +1,17 @@
 """The tau-MILP against an exhaustive search whose every plan is a linear program of its own."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
-import toys
 from scipy.optimize import linprog
 
+import toys
 from lobra.plan import ReplicaConfig
 from lobra.rates import Loads
+from policies.batching.boundaries import FixedBuckets
+from policies.batching.padded import Padded
 from policies.deployment.classes import Classes, Table, awkward_seconds, classes_of, table, undominated
 from policies.deployment.placement import Kind
 from policies.deployment.tau import Fluid, Search, deploy, fluid_seconds, ideal_seconds
@@ -138,8 +141,6 @@ def test_the_longest_sequence_is_held_even_where_none_is_expected():
 
 
 def test_tp_groups_have_room_inside_uneven_nodes():
-    from dataclasses import replace
-
     prices = prices_of([[4.0], [1.0]], [Kind(ReplicaConfig(1, 1), 10), Kind(ReplicaConfig(2, 1), 20)])
     nodes = replace(toys.cluster(nodes=3), node_sizes=(3, 3, 3))
 
@@ -172,7 +173,7 @@ def test_dropping_dominated_kinds_loses_nothing(seed):
 
 def test_a_kind_that_is_worse_in_everything_is_dropped_and_one_of_two_equal_ones_stays():
     kinds = [Kind(ReplicaConfig(2, 1), 10), Kind(ReplicaConfig(1, 1), 10), Kind(ReplicaConfig(1, 1), 10)]
-    prices = prices_of([[2.0, 2.0], [3.0, 3.0], [3.0, 3.0]], kinds)
+    prices = prices_of([[1.4, 1.4], [3.0, 3.0], [3.0, 3.0]], kinds)
 
     assert undominated(prices, 10) == (0, 1)
     assert undominated(prices_of([[2.0, 2.0], [1.0, 1.0], [1.0, 1.0]], kinds), 10) == (1,)
@@ -187,9 +188,6 @@ def test_a_kind_that_alone_holds_the_longest_sequence_stays():
 
 
 def test_classes_are_the_buckets_of_all_batches_side_by_side():
-    from policies.batching.boundaries import FixedBuckets
-    from policies.batching.padded import Padded
-
     batches = [toys.batch(100, 200, 900, step=0), toys.batch(100, 2000, step=1)]
 
     classes = classes_of(batches, Padded(FixedBuckets((256, 1024, 4096))), toys.plan((4, 1, 4)), toys.ToyCost())
@@ -203,9 +201,6 @@ def test_a_sequence_is_charged_its_share_of_the_best_micro_batch():
     cost = toys.ToyCost(floor=2.0, fixed=0.25)
     kinds = [Kind(ReplicaConfig(1, 1), 1024), Kind(ReplicaConfig(4, 1), 4096)]
     lengths = [200, 500, 2000]
-    from policies.batching.boundaries import FixedBuckets
-    from policies.batching.padded import Padded
-
     batching = Padded(FixedBuckets((200, 500, 2000)))
     classes = classes_of([toys.batch(*lengths)], batching, toys.plan((4, 1, 4)), cost)
 

@@ -1,0 +1,1 @@
+"""The roof: composes workloads, policies, cost models and backends, and says what came of it."""

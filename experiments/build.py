@@ -1,0 +1,214 @@
+"""From checked configuration to the things it describes: one explicit function a thing, no name is ever called."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from costmodel.catalogue import cost_model
+from costmodel.hardware import cluster_spec, model_spec
+from experiments import schema
+from experiments import schema_policy as parts
+from experiments.published import Published
+from experiments.walk import World
+from lobra.errors import BadInput, Infeasible
+from lobra.protocols import Backend, Batching, CostModel, DeploymentPolicy, DispatchPolicy, Grouping, Workload
+from policies.batching.boundaries import DynamicBuckets, FixedBuckets
+from policies.batching.packed import Packed
+from policies.batching.padded import Padded
+from policies.deployment.fixed import Fixed
+from policies.deployment.heterogeneous import Heterogeneous
+from policies.deployment.homogeneous import Homogeneous
+from policies.dispatch.balanced import Balanced
+from policies.dispatch.cheapest import CheapestFit
+from policies.dispatch.shared import SharedGroups
+from policies.dispatch.uniform import Uniform
+from policies.grouping import OneByOne, Together
+from policies.policy import Policy
+from sim.disturbance import Noise
+from sim.simulator import Simulator
+from workloads.catalogue import named_workload
+from workloads.own import own_workload
+
+
+def build_world(config: schema.World) -> World:
+    """Workload, model, cluster and cost model of a comparison."""
+    if config.steps < 1:
+        raise BadInput(f"steps is {config.steps}; at least 1 batch is needed")
+    if config.seed < 0:
+        raise BadInput(f"seed is {config.seed}; it must not be negative")
+    cluster = config.cluster
+    for key in ("nodes", "gpus_per_node"):
+        if getattr(cluster, key) < 1:
+            raise BadInput(f"cluster.{key} is {getattr(cluster, key)}; a cluster needs at least 1")
+    model = model_spec(config.model.name)
+    changed = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in vars(cluster).items()
+        if key not in ("name", "nodes", "gpus_per_node") and value is not None
+    }
+    hardware = cluster_spec(cluster.name, cluster.nodes, cluster.gpus_per_node, **changed)
+    with _about("cost"):
+        cost = cost_model(model, hardware, form=_word(config.cost.form), memory=_word(config.cost.memory))
+    with _about("workload"):
+        workload = build_workload(config.workload, config.seed)
+    return World(workload, model, hardware, cost)
+
+
+@contextmanager
+def _about(part: str) -> Iterator[None]:
+    """Name the part of the configuration that a complaint is about."""
+    try:
+        yield
+    except (BadInput, Infeasible) as error:
+        raise type(error)(f"{part}: {error}") from None
+
+
+def build_workload(config: Any, seed: int) -> Workload:
+    """Tenants of the catalogue, or the user's own."""
+    match config:
+        case schema.NamedWorkload(kind="named"):
+            return named_workload(
+                config.name,
+                seed=seed,
+                sampler=config.sampler,
+                overlong=config.overlong,
+                max_length=config.max_length,
+                batch_size=config.batch_size,
+                copies=config.copies,
+                meetingbank=config.meetingbank,
+                tenants=tuple(config.tenants),
+            )
+        case schema.OwnWorkload(kind="own"):
+            return own_workload(
+                Path(config.file),
+                seed=seed,
+                sampler=config.sampler,
+                overlong=config.overlong,
+                max_length=config.max_length,
+                batch_size=config.batch_size,
+            )
+    raise _by_hand("workload", config)
+
+
+def build_backend(config: schema.Sim, cost: CostModel, seed: int) -> Callable[[], Backend]:
+    """Makes a fresh backend a group."""
+    if config.kind != "sim":
+        raise _by_hand("backend", config)
+    knobs = config.noise
+    noise = Noise(seed, knobs.jitter_sigma, knobs.straggler_probability, knobs.straggler_factor)
+    quiet = knobs.jitter_sigma == 0 and knobs.straggler_probability == 0
+    simulator = Simulator(
+        cost,
+        fidelity=_word(config.fidelity),
+        planning_seconds=config.planning_seconds,
+        deploy_seconds=config.deploy_seconds,
+        noise=None if quiet else noise,
+    )
+    return lambda: simulator
+
+
+def build_policy(config: parts.Policy, seed: int) -> Policy:
+    """A policy of its four parts."""
+    batching, dispatch = build_batching(config.batching), build_dispatch(config.dispatch, seed)
+    return Policy(
+        config.name,
+        build_grouping(config.grouping),
+        build_deployment(config.deployment, config.published, batching, dispatch, seed),
+        batching,
+        dispatch,
+    )
+
+
+def build_grouping(config: Any) -> Grouping:
+    """Who trains together."""
+    match config:
+        case parts.Together(kind="together"):
+            return Together()
+        case parts.OneByOne(kind="one_by_one"):
+            return OneByOne()
+    raise _by_hand("policy.grouping", config)
+
+
+def build_batching(config: Any) -> Batching:
+    """Padding or packing."""
+    match config:
+        case parts.Fixed(kind="fixed"):
+            return Padded(FixedBuckets(tuple(config.widths), align=config.align))
+        case parts.Dynamic(kind="dynamic"):
+            return Padded(DynamicBuckets(config.number, config.step))
+        case parts.Packed(kind="packed"):
+            return Packed(class_step=config.class_step, fill=config.fill, round_to=config.round_to)
+    raise _by_hand("policy.batching", config)
+
+
+def build_dispatch(config: Any, seed: int) -> DispatchPolicy:
+    """Which sequences go to which replica."""
+    match config:
+        case parts.Uniform(kind="uniform"):
+            return Uniform()
+        case parts.Cheapest(kind="cheapest"):
+            return CheapestFit()
+        case parts.Balanced(kind="balanced"):
+            return Balanced(config.work, config.repair, seed, _word(config.split))
+        case parts.Shared(kind="shared"):
+            return SharedGroups(config.shards, Balanced(config.work, config.repair, seed))
+    raise _by_hand("policy.dispatch", config)
+
+
+def build_deployment(
+    config: Any, system: str, batching: Batching, dispatch: DispatchPolicy, seed: int
+) -> DeploymentPolicy:
+    """Which replicas; a planner judges by the batching and dispatch that will run later."""
+    match config:
+        case parts.Homogeneous(kind="homogeneous"):
+            return Homogeneous(
+                batching,
+                dispatch,
+                recompute=_word(config.recompute),
+                budgets=config.budgets,
+                shared=config.shared,
+                candidates=_shapes(config.candidates),
+                batches=config.batches,
+                seed=seed,
+                longest=_word(config.longest),
+            )
+        case parts.Heterogeneous(kind="heterogeneous"):
+            return Heterogeneous(
+                batching,
+                dispatch,
+                solver=_word(config.solver),
+                candidates=_shapes(config.candidates),
+                recompute=_word(config.recompute),
+                budgets=config.budgets,
+                batches=config.batches,
+                pool=config.pool,
+                expectation=_word(config.expectation),
+                time_limit_seconds=config.time_limit_seconds,
+                seed=seed,
+                longest=_word(config.longest),
+            )
+        case parts.Paper(kind="paper"):
+            form = Fixed("1,1x1", batching, dispatch, batches=config.batches, seed=seed, longest=_word(config.longest))
+            return Published(system, config.plans, config.tenants, form)
+    raise _by_hand("policy.deployment", config)
+
+
+def _shapes(candidates: Sequence[Sequence[int]] | None) -> tuple[tuple[int, int], ...] | None:
+    if candidates is None:
+        return None
+    if any(len(shape) != 2 for shape in candidates):
+        raise BadInput(f"policy.deployment.candidates is {list(candidates)}; give pairs [tp,pp]")
+    return tuple((shape[0], shape[1]) for shape in candidates)
+
+
+def _word(text: str) -> Any:
+    """A word that the part it is for checks against its own choices."""
+    return cast(Any, text)
+
+
+def _by_hand(key: str, config: Any) -> BadInput:
+    kind = getattr(config, "kind", config)
+    return BadInput(
+        f"{key}.kind is {kind!r}, which its options do not agree with; choose by {key.replace('.', '/')}=NAME"
+    )

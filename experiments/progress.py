@@ -1,0 +1,53 @@
+"""How far long work has come: bars on a terminal, a plain line for each part elsewhere. All of it on stderr."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from experiments.walk import Tick
+
+
+class Reporter:
+    """Tells of parts of a job, one after another."""
+
+    def __init__(self, bars: Progress | None, parts: int, stream: TextIO) -> None:
+        self._bars = bars
+        self._stream = stream
+        self._parts = parts
+        self._number = 0
+
+    @contextmanager
+    def part(self, name: str, steps: int) -> Iterator[Tick]:
+        """One part of so many steps; call what it gives after each. A part that takes no step is not told of."""
+        self._number += 1
+        started, taken = time.perf_counter(), 0
+        task = self._bars.add_task(name, total=steps) if self._bars is not None else None
+
+        def tick() -> None:
+            nonlocal taken
+            taken += 1
+            if self._bars is not None and task is not None:
+                self._bars.advance(task)
+
+        yield tick
+        if self._bars is None and taken:
+            seconds = time.perf_counter() - started
+            self._stream.write(f"{self._number}/{self._parts} {name}: {seconds:.1f} s\n")
+            self._stream.flush()
+
+
+@contextmanager
+def reporting(parts: int) -> Iterator[Reporter]:
+    """A Reporter that suits what stderr is."""
+    stream = sys.stderr
+    if not stream.isatty():
+        yield Reporter(None, parts, stream)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(file=stream)) as bars:
+        yield Reporter(bars, parts, stream)

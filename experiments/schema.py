@@ -1,0 +1,204 @@
+"""What may stand in a configuration: mutable twins of the buildable things, one line each to be selectable.
+
+Hydra checks every key and type of the YAML and of the command line against these classes. `kind` names the class that
+`experiments.build` makes; it is fixed by the chosen group option and never by hand.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING
+
+from experiments.schema_policy import (
+    Balanced,
+    Cheapest,
+    Dynamic,
+    Fixed,
+    Heterogeneous,
+    Homogeneous,
+    OneByOne,
+    Packed,
+    Paper,
+    Policy,
+    Shared,
+    Together,
+    Uniform,
+)
+
+
+@dataclass
+class Model:
+    """A base model of the catalogue."""
+
+    name: str = MISSING
+
+
+@dataclass
+class Cluster:
+    """Hardware of the catalogue, how much of it, and what to change about it."""
+
+    name: str = MISSING
+    nodes: int = MISSING
+    gpus_per_node: int = MISSING
+    memory_gib: float | None = None
+    teraflops: float | None = None
+    memory_gigabytes_per_second: float | None = None
+    intra_gigabytes_per_second: float | None = None
+    intra_latency_microseconds: float | None = None
+    inter_gigabytes_per_second: float | None = None
+    inter_latency_microseconds: float | None = None
+    node_sizes: list[int] | None = None  # GPUs of each node where they differ
+
+
+@dataclass
+class NamedWorkload:
+    """A workload of the catalogue."""
+
+    kind: str = "named"
+    name: str = MISSING
+    sampler: str = "iid"
+    overlong: str = "truncate"
+    max_length: int = 16384
+    batch_size: int | None = None
+    copies: int = 1
+    meetingbank: str = "alternative"
+    tenants: list[str] = field(default_factory=list)
+
+
+@dataclass
+class OwnWorkload:
+    """The user's own tenants, named by a YAML file."""
+
+    kind: str = "own"
+    file: str = MISSING
+    sampler: str = "iid"
+    overlong: str = "reject"  # of tenants that name no policy
+    max_length: int | None = None
+    batch_size: int | None = None
+
+
+@dataclass
+class Cost:
+    """Which form of the cost model, and which memory table."""
+
+    form: str = "auto"
+    memory: str = "auto"
+
+
+@dataclass
+class Noise:
+    """Seeded disturbances of the simulation; 0 switches each of them off."""
+
+    jitter_sigma: float = 0.0
+    straggler_probability: float = 0.0
+    straggler_factor: float = 1.0
+
+
+@dataclass
+class Sim:
+    """The simulator and its knobs."""
+
+    kind: str = "sim"
+    fidelity: str = "pipeline"
+    planning_seconds: float = 0.0
+    deploy_seconds: float = 0.0
+    noise: Noise = field(default_factory=Noise)
+
+
+@dataclass
+class World:
+    """What every verb that plans or plays needs."""
+
+    model: Model = field(default_factory=Model)
+    cluster: Cluster = field(default_factory=Cluster)
+    workload: Any = MISSING
+    cost: Cost = field(default_factory=Cost)
+    steps: int = 20
+    seed: int = 0
+    run_dir: str | None = None
+    fail_fast: bool = False  # in a sweep: leave the remaining points out after a failed one
+    plans: str = "own"  # own: every policy plans for itself; paper: the published plans
+    policies: list[str] | None = None  # for compare: which; none given: all
+    backend: Sim = field(default_factory=Sim)  # not for plan
+
+
+@dataclass
+class Plan(World):
+    """`lobra plan`: a policy's deployment and how good it is."""
+
+    policy: Policy = field(default_factory=Policy)
+
+
+@dataclass
+class Run(Plan):
+    """`lobra run`: one policy on one backend."""
+
+
+@dataclass
+class Compare(World):
+    """`lobra compare`: many policies side by side on the same batches."""
+
+
+@dataclass
+class OnePolicy:
+    """A policy alone, as `compare` composes it."""
+
+    policy: Policy = field(default_factory=Policy)
+
+
+@dataclass
+class Figure:
+    """`lobra figure NAME`: a figure of finished results."""
+
+    name: str = MISSING
+    run: str = MISSING
+    output: str | None = None
+    format: str = "png"
+    scale: str = "linear"
+    group: int = 0
+    step: int = 0
+
+
+@dataclass
+class Export:
+    """`lobra export`: traces in other formats."""
+
+    run: str = MISSING
+    format: str = "chrome"
+    output: str | None = None
+    first: int = 0  # steps before this one are left out
+    steps: int | None = None  # how many; none given: all
+
+
+@dataclass
+class Doctor:
+    """`lobra doctor`: what is installed."""
+
+
+VERBS: dict[str, type] = {
+    "plan": Plan,
+    "run": Run,
+    "compare": Compare,
+    "figure": Figure,
+    "export": Export,
+    "doctor": Doctor,
+}
+
+OPTIONS: dict[str, tuple[type, ...]] = {
+    "workload": (NamedWorkload, OwnWorkload),
+    "policy/grouping": (Together, OneByOne),
+    "policy/deployment": (Homogeneous, Heterogeneous, Paper),
+    "policy/batching": (Fixed, Dynamic, Packed),
+    "policy/dispatch": (Uniform, Cheapest, Balanced, Shared),
+}
+
+
+def register() -> None:
+    """Tell Hydra's store of these classes; YAML refers to them as `/schema/GROUP@_here_: KIND`."""
+    store = ConfigStore.instance()
+    for verb, kind in (*VERBS.items(), ("one_policy", OnePolicy)):
+        store.store(group="schema", name=verb, node=kind, package="_global_")
+    for group, kinds in OPTIONS.items():
+        for kind in kinds:
+            store.store(group=f"schema/{group}", name=kind.kind, node=kind)  # type: ignore[attr-defined]

@@ -1,0 +1,131 @@
+"""The verbs that plan and play: `plan`, `run` and `compare`."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from experiments.build import build_backend, build_policy, build_world
+from experiments.compare import Failure, Outcome, Result, certificate_row, plan_rows, result_of, summarise
+from experiments.export import chrome_trace
+from experiments.failures import DONE, INFEASIBLE, PARTIAL, exit_code_of, reason
+from experiments.figures import compare_figure, save
+from experiments.job import Done, Job
+from experiments.progress import reporting
+from experiments.rundir import SCHEMA, pretty
+from experiments.tables import print_comparison
+from experiments.walk import Tick, World, walk
+from lobra.errors import BadInput, Infeasible
+from lobra.files import write_atomically
+from lobra.protocols import Backend
+from lobra.stream import Writer
+
+TRACED = "lobra"  # the policy whose first steps are exported
+TRACED_STEPS = 3
+
+
+def plan(job: Job, folder: Path) -> Done:
+    """Deploy one policy: `GROUP/directives.jsonl` with the plan alone, and how good it is."""
+    world, (name, config) = build_world(job.config), next(iter(job.policies.items()))
+    policy = build_policy(config, job.config.seed)
+    groups = policy.grouping.groups(world.workload)
+    plans = [policy.deployment.plan(group, world.model, world.cluster, world.cost) for group in groups]
+    rows = []
+    for number, (group, made) in enumerate(zip(groups, plans, strict=True)):
+        with Writer(folder / str(number) / "directives.jsonl") as writer:
+            writer.append(made)
+        certificate = certificate_row(made)
+        names = [tenant.name for tenant in group.tenants]
+        rows.append(
+            {
+                "tenants": names,
+                "summary": made.summary(),
+                "plan": plan_rows(made),
+                "idle_gpus": len(made.idle_gpus),
+                "certificate": certificate,
+            }
+        )
+        sys.stdout.write(f"{', '.join(names)}: {made.summary()}\n")
+        if certificate is not None:
+            sys.stdout.write("".join(f"  {key}: {value}\n" for key, value in certificate.items()))
+    return _finish(folder, {"schema": SCHEMA, "policy": name, "groups": rows}, [], _expected(rows, world))
+
+
+def run(job: Job, folder: Path) -> Done:
+    """Play one policy on one backend: directives, trace and timings of every group."""
+    world = build_world(job.config)
+    backend = build_backend(job.config.backend, world.cost, job.config.seed)
+    (name, config), steps = next(iter(job.policies.items())), job.config.steps
+    with reporting(1) as reporter, reporter.part(name, steps) as tick:
+        policy = build_policy(config, job.config.seed)
+        groups = walk(policy, world, backend, steps=steps, folder=folder, tick=tick)
+    outcome = result_of(groups, world.cost)
+    summary = summarise({name: outcome}, job.config.seed)
+    print_comparison(summary)
+    streams = [folder / str(number) / "trace.jsonl" for number in range(len(groups))]
+    return _finish(folder, summary, streams, float(outcome.gpu_seconds.mean()))
+
+
+def compare(job: Job, folder: Path) -> Done:
+    """Play many policies on the same batches; one that cannot be played is told of and does not stop the others."""
+    world = build_world(job.config)
+    backend = build_backend(job.config.backend, world.cost, job.config.seed)
+    with reporting(len(job.policies)) as reporter:
+        outcomes: dict[str, Outcome] = {}
+        for name in job.policies:
+            with reporter.part(name, job.config.steps) as tick:
+                outcomes[name] = _play(job, name, folder / name, world, backend=backend, tick=tick)
+    played = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Result)}
+    if not played:
+        raise _all_failed(outcomes)
+    summary = summarise(outcomes, job.config.seed)
+    print_comparison(summary)
+    files = [folder / "compare.png"]
+    save(compare_figure(summary), files[0])
+    traced = TRACED if TRACED in played else next(iter(played))
+    files.append(folder / f"{traced}.perfetto.json")
+    write_atomically(files[-1], chrome_trace(folder / traced / "0", first=0, steps=TRACED_STEPS))
+    objective = min(float(outcome.gpu_seconds.mean()) for outcome in played.values())
+    return _finish(folder, summary, files, objective, DONE if len(played) == len(outcomes) else PARTIAL)
+
+
+def _play(job: Job, name: str, folder: Path, world: World, *, backend: Callable[[], Backend], tick: Tick) -> Outcome:
+    try:
+        policy = build_policy(job.policies[name], job.config.seed)
+        groups = walk(policy, world, backend, steps=job.config.steps, folder=folder, tick=tick)
+        return result_of(groups, world.cost)
+    except (BadInput, Infeasible) as error:
+        return Failure(reason(error), exit_code_of(error))
+
+
+def _all_failed(outcomes: dict[str, Outcome]) -> BadInput | Infeasible:
+    """The common reason, or each policy's own."""
+    failures = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Failure)}
+    reasons = {failure.reason for failure in failures.values()}
+    text = reasons.pop() if len(reasons) == 1 else "; ".join(f"{name}: {f.reason}" for name, f in failures.items())
+    infeasible = any(failure.exit_code == INFEASIBLE for failure in failures.values())
+    return Infeasible(text) if infeasible else BadInput(text)
+
+
+def _finish(
+    folder: Path, summary: dict[str, Any], files: list[Path], objective: float | None, exit_code: int = DONE
+) -> Done:
+    """`summary.json` last, so that it vouches for the rest; name the files."""
+    write_atomically(folder / "summary.json", pretty(summary))
+    for path in (folder / "summary.json", *files):
+        sys.stdout.write(f"wrote {path}\n")
+    failed = [f"{name}: {body['failed']}" for name, body in summary.get("policies", {}).items() if "failed" in body]
+    return Done(exit_code, objective, _figures(summary), "; ".join(failed))
+
+
+def _figures(summary: dict[str, Any]) -> dict[str, float | None]:
+    """What a sweep's table shows of a point."""
+    shown = ("gpu_seconds", "reduction", "padding", "idle")
+    return {f"{name}.{key}": figures.get(key) for name, figures in summary.get("policies", {}).items() for key in shown}
+
+
+def _expected(rows: list[dict[str, Any]], world: World) -> float | None:
+    """Expected GPU seconds of a step of all groups."""
+    if any(row["certificate"] is None for row in rows):
+        return None
+    return float(sum(row["certificate"]["expected_seconds"] for row in rows)) * world.cluster.gpus

@@ -1,0 +1,135 @@
+"""The walk: one policy on one backend, group by group, every directive and every report written as it comes."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from lobra.batch import Batch
+from lobra.check import check_conserved
+from lobra.plan import DeploymentPlan, StepPlan
+from lobra.protocols import Backend, CostModel, Workload
+from lobra.spec import ClusterSpec, ModelSpec
+from lobra.stream import Writer
+from lobra.trace import StepReport
+from policies.policy import Policy
+
+Tick = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What all policies of a comparison share."""
+
+    workload: Workload
+    model: ModelSpec
+    cluster: ClusterSpec
+    cost: CostModel
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """What came of one group; reports without their spans, which are in its trace."""
+
+    plan: DeploymentPlan
+    reports: tuple[StepReport, ...]
+    planning_seconds: float  # wall clock, of the deployment
+    dispatch_seconds: tuple[float, ...]  # wall clock, from a batch to its step plan
+    truncated: dict[str, int]  # sequences cut to the context limit, by tenant
+    dropped: dict[str, int]
+    shares: bool  # whether replicas computed micro-batches together
+
+
+@dataclass(slots=True)
+class _Log:
+    """Counts and wall-clock figures of a group in the making."""
+
+    truncated: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    drawing: float = 0.0
+    dispatch: dict[int, float] = field(default_factory=dict)  # by step
+    shares: bool = False
+    current: Batch | None = None
+
+
+def walk(
+    policy: Policy,
+    world: World,
+    backend: Callable[[], Backend],
+    *,
+    steps: int,
+    folder: Path,
+    tick: Tick = lambda: None,
+) -> tuple[GroupResult, ...]:
+    """Play all groups, one after another, into `folder/0`, `folder/1`, ...; `tick` is called after every step."""
+    groups = policy.grouping.groups(world.workload)
+    return tuple(
+        _walk_group(
+            policy, replace(world, workload=group), backend(), steps=steps, folder=folder / str(number), tick=tick
+        )
+        for number, group in enumerate(groups)
+    )
+
+
+def _walk_group(policy: Policy, world: World, backend: Backend, *, steps: int, folder: Path, tick: Tick) -> GroupResult:
+    started = time.perf_counter()
+    plan = policy.deployment.plan(world.workload, world.model, world.cluster, world.cost)
+    planning = time.perf_counter() - started
+    log, reports = _Log(), []
+    with (
+        Writer(folder / "directives.jsonl") as directives,
+        Writer(folder / "trace.jsonl") as trace,
+        (folder / "timings.jsonl").open("w", encoding="utf-8", newline="\n") as timings,
+    ):
+        _write_line(timings, {"planning_seconds": planning})
+        for report in backend.play(_directives(policy, plan, world, steps=steps, writer=directives, log=log)):
+            trace.append(report)
+            _write_line(timings, {"step": report.step, "dispatch_seconds": log.dispatch[report.step]})
+            reports.append(replace(report, spans=()))
+            tick()
+    return GroupResult(
+        plan, tuple(reports), planning, tuple(log.dispatch.values()), log.truncated, log.dropped, log.shares
+    )
+
+
+def _directives(
+    policy: Policy, plan: DeploymentPlan, world: World, *, steps: int, writer: Writer, log: _Log
+) -> Iterator[DeploymentPlan | StepPlan]:
+    """The plan, then a step plan a batch: each timed, checked and written before it is handed out."""
+    writer.append(plan)
+    yield plan
+    planned = policy.steps(_drawn(world.workload, steps, log), plan, world.cost)
+    while True:
+        started, log.drawing = time.perf_counter(), 0.0
+        step = next(planned, None)
+        if step is None:
+            return
+        log.dispatch[step.step] = time.perf_counter() - started - log.drawing
+        if log.current is not None and log.current.step == step.step:
+            check_conserved(log.current, step)
+        log.shares |= any(microbatch.group for work in step.work for microbatch in work)
+        writer.append(step)
+        yield step
+
+
+def _drawn(workload: Workload, steps: int, log: _Log) -> Iterator[Batch]:
+    """The batches, counted; the time it takes to draw them is no planning time."""
+    batches = workload.batches(steps)
+    names = [tenant.name for tenant in workload.tenants]
+    while True:
+        started = time.perf_counter()
+        batch = next(batches, None)
+        log.drawing += time.perf_counter() - started
+        if batch is None:
+            return
+        log.current = batch
+        for counts, total in ((batch.truncated, log.truncated), (batch.dropped, log.dropped)):
+            for name, count in zip(names, counts, strict=False):
+                total[name] = total.get(name, 0) + count
+        yield batch
+
+
+def _write_line(file: Any, body: dict[str, Any]) -> None:
+    file.write(json.dumps(body, allow_nan=False) + "\n")

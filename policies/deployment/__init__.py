@@ -1,0 +1,1 @@
+"""Which replicas, and on which GPUs."""

@@ -1,0 +1,67 @@
+"""One deployment to decide: who, on what, from which kinds, and what it must be ready for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lobra.plan import Certificate, DeploymentPlan
+from lobra.protocols import CostModel, Workload
+from lobra.spec import ClusterSpec, ModelSpec
+from policies.deployment.expected import Longest, LongestSequence, longest_sequence
+from policies.deployment.kinds import Space, kinds
+from policies.deployment.placement import Kind, most, place
+from policies.deployment.refusal import no_kind_fits, too_long
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a planner is given, and the kinds it may use; at least one."""
+
+    workload: Workload
+    model: ModelSpec
+    cluster: ClusterSpec
+    cost: CostModel
+    kinds: tuple[Kind, ...]
+    longest: LongestSequence
+
+    def plan(self, counts: Sequence[tuple[Kind, int]], certificate: Certificate | None = None) -> DeploymentPlan:
+        """These replicas in their places; Infeasible where they have none."""
+        replicas = place(counts, self.cluster)
+        return DeploymentPlan(self.model, self.cluster, self.workload.tenants, replicas, certificate)
+
+    def menu(self, kinds: Sequence[Kind]) -> DeploymentPlan:
+        """One replica of each of these kinds, on a cluster as large as that takes: what a bucketing rule looks at."""
+        room = max(kind.config.gpus for kind in kinds)
+        large = replace(self.cluster, nodes=len(kinds), gpus_per_node=room, node_sizes=None)
+        replicas = place([(kind, 1) for kind in kinds], large)
+        return DeploymentPlan(self.model, large, self.workload.tenants, replicas)
+
+    def homogeneous(self, *, shared: bool = False) -> tuple[tuple[Kind, int], ...]:
+        """Kinds that hold the longest sequence, each with as many replicas as there is room for; Infeasible if none.
+
+        `shared`: all replicas of a kind together may hold what one cannot.
+        """
+        counted = [(kind, most(kind.config, self.cluster)) for kind in self.kinds]
+        reach = [kind.budget * (count if shared else 1) for kind, count in counted]
+        options = tuple(option for option, tokens in zip(counted, reach, strict=True) if tokens >= self.longest.tokens)
+        if options:
+            return options
+        kind, count = counted[max(range(len(counted)), key=lambda place: reach[place])]
+        raise too_long(
+            self.longest,
+            kind,
+            count if shared else 1,
+            model=self.model,
+            cluster=self.cluster,
+            tenants=self.workload.tenants,
+            cost=self.cost,
+        )
+
+
+def problem_of(
+    space: Space, workload: Workload, longest: Longest, *, model: ModelSpec, cluster: ClusterSpec, cost: CostModel
+) -> Problem:
+    """The problem with all kinds of the space that fit; Infeasible where none does."""
+    found = kinds(space, model, cluster, workload.tenants, cost)
+    if not found:
+        raise no_kind_fits(model, cluster, workload.tenants, cost)
+    return Problem(workload, model, cluster, cost, found, longest_sequence(workload, longest))

@@ -1,0 +1,168 @@
+"""The tau-MILP: the deployment problem as one linear program with few integers.
+
+The paper's joint problem (Eq. 2) multiplies the step time T by the numbers of replicas p. With e = d / T and
+tau = 1 / T that product disappears:
+
+    max tau  s.t.  sum_i e_ij = B_j tau;  sum_j W_ij e_ij <= p_i (1 - bub_i / T_ub);  sum_i n_i p_i <= N;  p integer
+
+where W_ij is the least that a sequence of class j costs in a micro-batch of kind i, and e_ij = 0 where it does not fit,
+or takes longer than T_ub by itself. Without bubbles its optimum is a certified bound: no plan and no dispatch of these
+classes is faster. With the bubbles of full micro-batches charged against T_ub, the fluid time of a plan already known,
+it searches among the faster ones. All is scaled: classes to fractions, time to a step that wastes nothing, so that
+numbers are around 1 whatever the model and the cluster.
+
+Shapes: K kinds, J classes, P pairs of them that fit; columns are P flows, K counts, tau.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse
+
+from lobra.batch import Array
+from lobra.errors import Infeasible
+from lobra.rates import Loads
+from lobra.spec import ClusterSpec
+from policies.deployment.classes import Table
+from policies.deployment.placement import most
+from policies.dispatch.fluid import fluid as fluid_dispatch
+from policies.solvers import Program, Solution, SolverName, solve
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Whom to ask, and when to stop."""
+
+    solver: SolverName = "highs"
+    time_limit_seconds: float = 10.0  # of one program; a guard, not a setting: results that hit it may differ
+    relative_gap: float = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Fluid:
+    """The deployment problem with sequences as a fluid."""
+
+    prices: Table
+    cluster: ClusterSpec
+    longest: int  # tokens that at least one replica must hold
+    search: Search
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How many replicas of each kind, and what is known about that."""
+
+    counts: tuple[int, ...]  # [K]
+    bound_seconds: float  # of the program: no fluid plan is faster (than T_ub, where one was given)
+    status: str
+    solver: str
+
+
+def deploy(fluid: Fluid, amounts: Array, upper_seconds: float = np.inf) -> Outcome | None:
+    """The fluid optimum for amounts [J] of each class a step; None where the program has no point (or found none).
+
+    `upper_seconds`: T_ub; infinity leaves bubbles out.
+    """
+    prices = fluid.prices
+    usable = (amounts > 0) & np.isfinite(prices.each) & (prices.alone <= upper_seconds)
+    if not np.all(usable.any(axis=0) | (amounts <= 0)):
+        return None
+    scale = ideal_seconds(prices, amounts, fluid.cluster.gpus)
+    working = 1.0 - np.clip(prices.bubbles / upper_seconds, 0.0, 1.0)
+    solution = solve(
+        _program(fluid, amounts / scale, usable, working),
+        solver=fluid.search.solver,
+        time_limit_seconds=fluid.search.time_limit_seconds,
+        relative_gap=fluid.search.relative_gap,
+    )
+    return _outcome(solution, len(prices.kinds), scale)
+
+
+def ideal_seconds(prices: Table, amounts: Array, gpus: int) -> float:
+    """Seconds if every class could be computed where it is cheapest and no GPU ever waited; below every plan."""
+    present = amounts > 0
+    cheapest = np.min(prices.gpus[:, None] * prices.each[:, present], axis=0)
+    return float(cheapest @ amounts[present] / gpus)
+
+
+def fluid_seconds(prices: Table, counts: Sequence[int], amounts: Array, *, bubbles: bool = True) -> float:
+    """Seconds of a plan with these counts [K], bubbles of full micro-batches included; infinity if a class fits none.
+
+    With bubbles it is an upper end of the fluid's own time: they are charged to kinds that idle, too.
+    """
+    chosen = [k for k, count in enumerate(counts) if count]
+    present = np.flatnonzero(amounts > 0)
+    loads = [_of_classes(prices.loads[k], present) for k in chosen]
+    try:
+        seconds, _ = fluid_dispatch(
+            loads, [counts[k] for k in chosen], amounts[present], prices.bubbles[chosen] if bubbles else None
+        )
+    except Infeasible:
+        return float("inf")
+    return seconds
+
+
+def _of_classes(loads: Loads, present: Array) -> Loads:
+    return replace(loads, capacity=loads.capacity[present], fixed=loads.fixed[present], each=loads.each[present])
+
+
+def _program(fluid: Fluid, amounts: Array, usable: Array, working: Array) -> Program:
+    """Rows: one a class (flows = tau), one a kind (load <= p), GPUs and room for tp groups, the longest sequence."""
+    prices = fluid.prices
+    kinds, classes = np.nonzero(usable)
+    present = np.flatnonzero(usable.any(axis=0))
+    pairs, number, rows = len(kinds), len(prices.kinds), len(present)
+    tau = pairs + number
+    flows = scipy.sparse.csc_matrix(
+        (np.ones(pairs), (np.searchsorted(present, classes), np.arange(pairs))), shape=(rows, tau + 1)
+    ) - scipy.sparse.csc_matrix((np.ones(rows), (np.arange(rows), np.full(rows, tau))), shape=(rows, tau + 1))
+    load = scipy.sparse.csc_matrix(
+        (
+            np.concatenate([prices.each[kinds, classes] * amounts[classes], -working]),
+            (np.concatenate([kinds, np.arange(number)]), np.arange(tau)),
+        ),
+        shape=(number, tau + 1),
+    )
+    room, capacity = _rooms(prices, fluid.cluster)
+    holds = np.array([[kind.budget >= fluid.longest for kind in prices.kinds]], dtype=np.float64)
+    integers = scipy.sparse.csc_matrix(np.vstack([room, holds]))
+    padding = scipy.sparse.csc_matrix((integers.shape[0], pairs))
+    last = scipy.sparse.csc_matrix((integers.shape[0], 1))
+    return Program(
+        cost=np.append(np.zeros(tau), -1.0),
+        matrix=scipy.sparse.vstack([flows, load, scipy.sparse.hstack([padding, integers, last])]).tocsc(),
+        row_low=np.concatenate([np.zeros(rows), np.full(number + len(room), -np.inf), [1.0]]),
+        row_high=np.concatenate([np.zeros(rows + number), capacity, [np.inf]]),
+        low=np.zeros(tau + 1),
+        high=np.concatenate(
+            [np.full(pairs, np.inf), [most(kind.config, fluid.cluster) for kind in prices.kinds], [1.0 + 1e-6]]
+        ),
+        integer=np.concatenate([np.zeros(pairs, bool), np.ones(number, bool), [False]]),
+    )
+
+
+def _rooms(prices: Table, cluster: ClusterSpec) -> tuple[Array, Array]:
+    """GPUs in all, and for each tp what its groups and those of its multiples can use: they lie inside nodes.
+
+    Coefficients [rows, K] and limits [rows]. Exact where every tp divides the next larger one, necessary always.
+    """
+    widths = np.array([kind.config.tp for kind in prices.kinds])
+    largest = max(cluster.sizes)
+    rows, limits = [prices.gpus.astype(np.float64)], [float(cluster.gpus)]
+    for width in np.unique(widths[widths <= largest]).tolist():
+        room = sum(size // width * width for size in cluster.sizes)
+        if room < cluster.gpus:
+            inside = (widths % width == 0) & (widths <= largest)
+            rows.append(np.where(inside, prices.gpus, 0.0))
+            limits.append(float(room))
+    return np.stack(rows), np.array(limits)
+
+
+def _outcome(solution: Solution, kinds: int, scale: float) -> Outcome | None:
+    if solution.values is None:
+        return None
+    counts = np.rint(solution.values[-1 - kinds : -1]).astype(np.int64)
+    best_tau = -solution.bound if np.isfinite(solution.bound) else 1.0  # tau is 1 at most
+    bound = scale / max(best_tau, 1e-12)
+    return Outcome(tuple(counts.tolist()), bound * (1 - 1e-9), solution.status, solution.solver)

@@ -1,0 +1,1 @@
+"""Which sequences go to which replica in a step."""

@@ -1,0 +1,57 @@
+"""Ask a solver, fall back where it cannot answer, and check what it says."""
+
+import time
+from typing import Literal
+
+import numpy as np
+
+from lobra.errors import BadInput
+from policies.solvers import gurobi, highs
+from policies.solvers.check import checked
+from policies.solvers.highs import Answer
+from policies.solvers.model import Program, Solution
+
+SolverName = Literal["highs", "gurobi", "auto"]
+
+
+def solve(
+    program: Program,
+    *,
+    solver: SolverName = "highs",
+    time_limit_seconds: float = 60.0,
+    relative_gap: float = 1e-4,
+) -> Solution:
+    """The best point found within the limit, re-checked; a wrong claim raises check.WrongClaim.
+
+    `gurobi` and `auto` ask Gurobi first. Where its licence, its absence or the program's size forbids, HiGHS answers
+    instead and the Solution's notice says so.
+    """
+    if solver not in ("highs", "gurobi", "auto"):
+        raise BadInput(f"solver is {solver!r}; choose highs, gurobi or auto")
+    if not time_limit_seconds > 0 or not relative_gap >= 0:
+        raise BadInput(
+            f"solver limits: time_limit_seconds {time_limit_seconds!r} must be above 0, "
+            f"relative_gap {relative_gap!r} not below 0"
+        )
+    start = time.monotonic()
+    answer, name, notice = _ask(program, solver, time_limit_seconds, relative_gap)
+    values, objective = None, float("inf")
+    if answer.values is not None:
+        values, objective = checked(program, answer.values, answer.objective, answer.bound)
+        values.setflags(write=False)
+    bound = answer.bound if np.isfinite(answer.bound) else -float("inf")
+    notice = "; ".join(text for text in (notice, answer.notice) if text) or None
+    return Solution(answer.status, values, objective, bound, name, time.monotonic() - start, notice)
+
+
+def _ask(
+    program: Program, solver: SolverName, time_limit_seconds: float, relative_gap: float
+) -> tuple[Answer, str, str | None]:
+    """An unchecked answer, who gave it, and what a reader must know about that."""
+    notice = None
+    if solver != "highs":
+        try:
+            return *gurobi.answer(program, time_limit_seconds, relative_gap), None
+        except gurobi.Unusable as reason:
+            notice = f"{reason}; HiGHS answered instead"
+    return highs.answer(program, time_limit_seconds, relative_gap), highs.name(), notice

@@ -1,0 +1,87 @@
+"""Every policy that can be named, and every pair of parts: no sequence lost, duplicated or placed where it does not fit."""
+
+from itertools import product
+
+import pytest
+from toys import MODEL, ToyCost, cluster, workload
+
+from costmodel.catalogue import cost_model
+from costmodel.hardware import cluster_spec, model_spec
+from experiments.build import build_batching, build_deployment, build_dispatch, build_policy
+from experiments.composing import policy_configs, policy_names
+from lobra.check import check_conserved, check_step
+from lobra.plan import DeploymentPlan
+from policies.policy import step_plan
+from sim.simulator import Simulator
+from workloads.catalogue import named_workload
+
+NAMES = policy_names()
+PARTS = policy_configs(NAMES, "own")
+BATCHINGS = {
+    type(config.batching).__name__ + str(getattr(config.batching, "widths", "")): config.batching
+    for config in PARTS.values()
+}
+DISPATCHES = {config.dispatch.kind: config.dispatch for config in PARTS.values()}
+DEPLOYMENTS = {
+    config.deployment.kind
+    + str(getattr(config.deployment, "recompute", ""))
+    + str(getattr(config.deployment, "shared", "")): config.deployment
+    for config in PARTS.values()
+}
+
+
+def test_the_fourteen_policies_of_the_study_are_there():
+    assert set(NAMES) >= {
+        "task_fused",
+        "task_fused_16",
+        "task_fused_dynamic",
+        "task_fused_packed",
+        "task_fused_packed_balanced",
+        "task_fused_recompute_packed",
+        "task_fused_cp_packed",
+        "task_sequential",
+        "task_sequential_packed",
+        "length_based",
+        "lobra_fixed",
+        "lobra",
+        "lobra_packed",
+        "lobra_sequential",
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_policy_trains_every_sequence_of_the_papers_setting_once_where_it_fits(name: str):
+    model, hardware = model_spec("llama2_7b"), cluster_spec("a100_40gb", 2, 8)
+    cost = cost_model(model, hardware)
+    policy = build_policy(PARTS[name], seed=3)
+
+    for group in policy.grouping.groups(named_workload("lobra6", batch_size=104, seed=5)):
+        plan = policy.deployment.plan(group, model, hardware, cost)
+        longest = max(tenant.context_limit for tenant in group.tenants)
+        most = max(replica.budget for replica in plan.replicas)
+        assert max(most, most * _largest_group(plan, name)) >= longest
+        batches = list(group.batches(2))
+        steps = list(policy.steps(iter(batches), plan, cost))
+        for batch, step in zip(batches, steps, strict=True):
+            check_step(plan, step)
+            check_conserved(batch, step)
+        reports = list(Simulator(cost).play([plan, *steps]))
+        assert all(report.seconds > 0 and 0 <= report.idle_share < 1 for report in reports)
+
+
+def _largest_group(plan: DeploymentPlan, name: str) -> int:
+    return len(plan.replicas) if "cp" in name else 1
+
+
+@pytest.mark.parametrize(("batching", "dispatch", "deployment"), list(product(BATCHINGS, DISPATCHES, DEPLOYMENTS)))
+def test_every_pair_of_parts_fits_together(batching: str, dispatch: str, deployment: str):
+    parts = build_batching(BATCHINGS[batching]), build_dispatch(DISPATCHES[dispatch], 1)
+    policy = build_deployment(DEPLOYMENTS[deployment], "fused", *parts, 1)
+    cost, tenants = ToyCost(), workload(seed=2)
+
+    plan = policy.plan(tenants, MODEL, cluster(), cost)
+
+    for batch in tenants.batches(2):
+        step = step_plan(batch, plan, *parts, cost)
+        check_step(plan, step)
+        check_conserved(batch, step)
