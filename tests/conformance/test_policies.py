@@ -1,20 +1,22 @@
-"""Every policy that can be named, and every pair of parts: no sequence lost, duplicated or placed where it does not fit."""
+"""Every policy by name and every pair of parts: no sequence lost, duplicated or placed where it does not fit."""
 
 from itertools import product
 
 import pytest
-from toys import MODEL, ToyCost, cluster, workload
 
 from costmodel.catalogue import cost_model
 from costmodel.hardware import cluster_spec, model_spec
 from experiments.build import build_batching, build_deployment, build_dispatch, build_policy
 from experiments.composing import policy_configs, policy_names
+from experiments.schema import register
 from lobra.check import check_conserved, check_step
 from lobra.plan import DeploymentPlan
 from policies.policy import step_plan
 from sim.simulator import Simulator
+from toys import MODEL, ToyCost, cluster, workload
 from workloads.catalogue import named_workload
 
+register()
 NAMES = policy_names()
 PARTS = policy_configs(NAMES, "own")
 BATCHINGS = {
