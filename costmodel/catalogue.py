@@ -19,7 +19,7 @@ from lobra.protocols import CostModel
 from lobra.spec import ClusterSpec, ModelSpec, Tenant
 
 FORMS = ("auto", "floor", "paper", "roofline")
-MEMORIES = ("auto", "table", "analytic")
+MEMORIES = ("auto", "table", "scaled", "analytic")
 ROUNDINGS = ("auto", "power_of_two", "multiple")
 DEEPEST = 16  # pipeline stages; the paper's deepest too
 ROOFLINE_NOTE = "nothing was measured on this hardware; the adapters' own kernels, embedding and head are left out"
@@ -38,8 +38,8 @@ def cost_model(
     """The cost model of a model on a cluster.
 
     form: auto is floor where a fitted source exists for this GPU and model, else roofline. memory: auto is the paper's
-    table, scaled where its tenants or configurations are left behind, where it exists, else analytic; table takes its
-    entries as they are. configs: (tp, pp) to restrict to; (): all. rounding of max tokens: auto is powers of two with
+    table as it stands where it exists (other tenants than the paper's are noted), else analytic; table insists on it;
+    scaled scales it down for tenants whose adapters need more memory than the paper's. configs: (tp, pp) to restrict to; (): all. rounding of max tokens: auto is powers of two with
     the table, else multiples of 128. reserve: share of the GPU that the analytic memory model leaves free. BadInput for
     anything else.
     """
@@ -124,12 +124,12 @@ def _candidates(
 
 def _memory(model: ModelSpec, cluster: ClusterSpec, memory: str, rounding: str, reserve: float) -> Memory:
     source = _source("max_tokens", model, cluster) if memory != "analytic" else None
-    if memory == "table":
-        _need(source, "memory=table", model, cluster)
+    if memory in ("table", "scaled"):
+        _need(source, f"memory={memory}", model, cluster)
     default = "multiple" if source is None else "power_of_two"
     chosen = cast(Rounding, default if rounding == "auto" else rounding)
     analytic = AnalyticMemory(model, cluster.gpu, chosen, reserve)
-    return analytic if source is None else table_memory(source, analytic, strict=memory == "table")
+    return analytic if source is None else table_memory(source, analytic, strict=memory != "scaled")
 
 
 def _source(kind: str, model: ModelSpec, cluster: ClusterSpec) -> dict[str, Any] | None:

@@ -55,7 +55,7 @@ def all_to_all_seconds(link: Link, size: float, members: int) -> float:
 
 def smallest_node(cluster: ClusterSpec) -> int:
     """GPUs of the smallest node: a group of more may have to cross nodes."""
-    return min(cluster.sizes)
+    return cluster.gpus_per_node if cluster.node_sizes is None else min(cluster.node_sizes)
 
 
 def tensor_link(cluster: ClusterSpec, tp: int) -> Link:

@@ -78,7 +78,7 @@ class ClusterSpec:
     @property
     def gpus(self) -> int:
         """GPUs of the whole cluster: what a step is billed for."""
-        return sum(self.sizes)
+        return self.nodes * self.gpus_per_node if self.node_sizes is None else sum(self.node_sizes)
 
     def node_of(self, gpu: int) -> int:
         """The node on which a global rank lives."""

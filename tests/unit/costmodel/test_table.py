@@ -30,8 +30,8 @@ def test_recomputation_scales_the_table_up_and_never_down():
     assert room[32] == 16384
 
 
-def test_lighter_tenants_keep_the_table_and_heavier_ones_get_less():
-    cost = cost_model(SEVEN, CLUSTER)
+def test_where_asked_for_lighter_tenants_keep_the_table_and_heavier_ones_get_less():
+    cost = cost_model(SEVEN, CLUSTER, memory="scaled")
     twelve = tuple(toys.tenant(f"t{number}") for number in range(12))
     hundred = tuple(toys.tenant(f"t{number}") for number in range(100))
 
@@ -43,8 +43,9 @@ def test_lighter_tenants_keep_the_table_and_heavier_ones_get_less():
     ]
 
 
-def test_the_strict_table_is_the_same_for_everybody():
-    cost = cost_model(SEVEN, CLUSTER, memory="table")
+@pytest.mark.parametrize("memory", ["auto", "table"])
+def test_the_table_as_it_stands_is_the_same_for_everybody(memory: str):
+    cost = cost_model(SEVEN, CLUSTER, memory=memory)
     twelve = tuple(toys.tenant(f"t{number}") for number in range(12))
 
     assert cost.max_tokens(ReplicaConfig(1, 1), twelve) == 2048
@@ -63,10 +64,10 @@ def test_other_tenants_than_the_papers_are_noted():
 def test_the_note_of_scaling_stands_only_where_it_was_done():
     twelve = tuple(toys.tenant(f"t{number}") for number in range(12))
 
-    auto, strict = (cost_model(SEVEN, CLUSTER, memory=memory) for memory in ("auto", "table"))
+    scaled, auto = (cost_model(SEVEN, CLUSTER, memory=memory) for memory in ("scaled", "auto"))
 
-    assert any("scaled down" in note for note in auto.provenance(ReplicaConfig(1, 1), twelve).notes)
-    assert not any("scaled down" in note for note in strict.provenance(ReplicaConfig(1, 1), twelve).notes)
+    assert any("scaled down" in note for note in scaled.provenance(ReplicaConfig(1, 1), twelve).notes)
+    assert not any("scaled down" in note for note in auto.provenance(ReplicaConfig(1, 1), twelve).notes)
 
 
 def test_finer_rounding_gives_recomputation_its_full_room():
