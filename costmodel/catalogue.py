@@ -39,9 +39,9 @@ def cost_model(
 
     form: auto is floor where a fitted source exists for this GPU and model, else roofline. memory: auto is the paper's
     table as it stands where it exists (other tenants than the paper's are noted), else analytic; table insists on it;
-    scaled scales it down for tenants whose adapters need more memory than the paper's. configs: (tp, pp) to restrict to; (): all. rounding of max tokens: auto is powers of two with
-    the table, else multiples of 128. reserve: share of the GPU that the analytic memory model leaves free. BadInput for
-    anything else.
+    scaled scales it down for tenants whose adapters need more memory than the paper's. configs: (tp, pp) to restrict
+    to; (): all. rounding of max tokens: auto is powers of two with the table, else multiples of 128. reserve: share of
+    the GPU that the analytic memory model leaves free. BadInput for anything else.
     """
     for what, value, choices in (
         ("form", form, FORMS),

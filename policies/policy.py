@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lobra.batch import Batch
-from lobra.plan import DeploymentPlan, StepPlan
+from lobra.plan import DeploymentPlan, MicroBatch, StepPlan
 from lobra.protocols import Batching, CostModel, DeploymentPolicy, DispatchPolicy, Grouping
 
 
@@ -30,8 +30,12 @@ def step_plan(
     """Batch -> buckets -> shares -> micro-batches. Shared micro-batches come first, in one order on all members."""
     buckets = batching.bucket(batch, plan, cost)
     assignment = dispatch.assign(buckets, plan, batching, cost)
-    work = []
-    for number, (replica, share) in enumerate(zip(plan.replicas, assignment.shares, strict=True)):
-        shared = tuple(microbatch for microbatch in assignment.shared if number in microbatch.group)
-        work.append(shared + batching.form(share, replica, cost))
-    return StepPlan(batch.step, tuple(work))
+    shared: list[list[MicroBatch]] = [[] for _ in plan.replicas]
+    for microbatch in assignment.shared:
+        for member in microbatch.group:
+            shared[member].append(microbatch)
+    work = tuple(
+        (*together, *batching.form(share, replica, cost))
+        for together, share, replica in zip(shared, assignment.shares, plan.replicas, strict=True)
+    )
+    return StepPlan(batch.step, work)

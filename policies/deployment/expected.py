@@ -83,7 +83,7 @@ def _batch(step: int, tenant: int, lengths: Array) -> Batch:
 def paper_batch(
     workload: Workload, batching: Batching, plan: DeploymentPlan, cost: CostModel, longest: int, *, samples: int = 100
 ) -> tuple[tuple[Bucket, ...], Array]:
-    """The paper's expected batch: buckets of a pooled sample, and how many sequences of a step each expects; int64 [J].
+    """The paper's expected batch: buckets of a pooled sample, and how many sequences of each a step has; int64 [1, J].
 
     The sample holds round(samples * batch_size * probability) sequences of each length, lengths rounded up to multiples
     of 16, and one of the longest if it has none. Counts are rounded per tenant; the last bucket expects one at least.
@@ -104,4 +104,4 @@ def paper_batch(
         inside = np.array([np.count_nonzero(bucket.sequences.tenant == number) for bucket in buckets])
         counts += np.rint(inside / max(1, inside.sum()) * tenant.batch_size).astype(np.int64)
     counts[-1] = max(1, counts[-1])
-    return buckets, counts
+    return buckets, counts[None, :]

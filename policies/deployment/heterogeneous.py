@@ -32,17 +32,15 @@ from policies.deployment.kinds import Recompute, Space
 from policies.deployment.placement import Kind
 from policies.deployment.pool import bubble_rounds, exchanges, worth_playing
 from policies.deployment.problem import Problem, problem_of
-from policies.deployment.tau import Fluid, Outcome, Search, fluid_seconds, ideal_seconds
+from policies.deployment.tau import Fluid, Outcome, Search, deploy, fluid_seconds, ideal_seconds
 from policies.solvers import SolverName
 
 EXCHANGED_SEQUENCES = 50_000  # played at most while improving: large workloads leave little to gain, and cost most
+FEWEST_PLAYS = 4  # below that, looking for neighbours costs more than the chance of a better one is worth
 LARGE_POOL = 3  # candidates played where one batch alone has more sequences than are judged otherwise
 
 BOUND = (
     "fluid without bubbles, over all mixes of kinds, on the planning batches in their buckets at the batching's prices"
-)
-PAPER_BOUND = (
-    "fluid without bubbles, over all mixes of kinds, on the paper's expected batch (no bound of other batches)"
 )
 
 Expectation = Literal["batches", "paper"]
@@ -82,41 +80,44 @@ class Heterogeneous:
         problem.homogeneous()  # refuses at once what no kind holds
         batches = within_reach(planning_batches(workload, self.batches, self.seed))
         judge = Judge(batches, self.batching, self.dispatch, cost)
-        classes = self._classes(problem, judge)
-        found = self._search(problem, classes, judge)
+        found = self._search(problem, judge)
         if not found.counts:
             raise unplayable(judge)
         return problem.plan(found.counts, self._certificate(found))
 
-    def _classes(self, problem: Problem, judge: Judge) -> Classes:
-        """What a step brings, in the buckets of a plan with every kind: budgets matter little to them."""
-        menu = problem.menu(problem.kinds)
-        if self.expectation == "batches":
-            return classes_of(judge.batches, self.batching, menu, problem.cost)
-        buckets, counts = paper_batch(problem.workload, self.batching, menu, problem.cost, problem.longest.tokens)
-        return Classes(buckets, counts[None, :])
-
-    def _search(self, problem: Problem, classes: Classes, judge: Judge) -> "_Found":
+    def _search(self, problem: Problem, judge: Judge) -> "_Found":
         """The fastest played of the pool and of its neighbours, with what bounds it."""
-        longest = problem.longest.tokens
-        every = table(classes, problem.kinds, self.batching, problem.cost)
-        prices = every.rows(undominated(every, longest))
-        fluid = Fluid(prices, problem.cluster, longest, Search(self.solver, self.time_limit_seconds))
-        rounds = bubble_rounds(fluid, classes.counts)
-        if self.expectation == "batches":
-            judge = replace(judge, floors=_floors(prices, classes, problem.cluster.gpus))
+        menu = problem.menu(problem.kinds)  # buckets of a plan with every kind: budgets matter little to them
+        classes = classes_of(judge.batches, self.batching, menu, problem.cost)
+        fluid = self._fluid(problem, classes)
+        expected, of_expected = classes, fluid
+        if self.expectation == "paper":
+            expected = Classes(
+                *paper_batch(problem.workload, self.batching, menu, problem.cost, problem.longest.tokens)
+            )
+            of_expected = self._fluid(problem, expected)
+        rounds = bubble_rounds(of_expected, expected.counts)
+        relaxed = deploy(fluid, classes.counts) if self.expectation == "paper" else next(iter(rounds), None)
+        judge = replace(judge, floors=_floors(fluid, classes))
         large = len(judge.batches[0]) > JUDGED_SEQUENCES
-        pool = islice(worth_playing(fluid, classes, rounds), min(self.pool, LARGE_POOL) if large else self.pool)
-        equal = _equal(problem, every, classes)
-        tried = [*(_counts(prices, numbers) for numbers in pool), *equal[: 1 if large else None]]
+        pool = islice(worth_playing(of_expected, expected, rounds), min(self.pool, LARGE_POOL) if large else self.pool)
+        equal = _equal(problem, classes, judge)
+        tried = [*(_counts(of_expected.prices, numbers) for numbers in pool), *equal[: 1 if large else None]]
         best, _ = _fastest(dict.fromkeys(tried), problem, judge, _Found(inf, ()))
-        best = self._improved(problem, fluid, classes, judge, best)
-        alone = awkward_seconds(np.min(prices.alone, axis=0), classes.by_batch)
-        return replace(best, alone_seconds=alone, relaxed=rounds[0] if rounds else None)
+        best = self._improved(problem, of_expected, expected, judge, best)
+        alone = awkward_seconds(np.min(fluid.prices.alone, axis=0), classes.by_batch)
+        return replace(best, alone_seconds=alone, relaxed=relaxed)
+
+    def _fluid(self, problem: Problem, classes: Classes) -> Fluid:
+        prices = table(classes, problem.kinds, self.batching, problem.cost)
+        prices = prices.rows(undominated(prices, problem.longest.tokens))
+        search = Search(self.solver, self.time_limit_seconds)
+        return Fluid(prices, problem.cluster, problem.longest.tokens, search)
 
     def _improved(self, problem: Problem, fluid: Fluid, classes: Classes, judge: Judge, best: "_Found") -> "_Found":
         """Exchanges of replicas, the first that helps each time, until none does or enough was played."""
-        plays = min(self.exchanges, EXCHANGED_SEQUENCES // sum(map(len, judge.batches)))
+        affordable = EXCHANGED_SEQUENCES // sum(map(len, judge.batches))
+        plays = min(self.exchanges, affordable) if affordable >= FEWEST_PLAYS else 0
         seen = {best.counts}
         while plays > 0 and best.counts:
             numbers = _numbers(fluid.prices, best.counts)
@@ -137,7 +138,7 @@ class Heterogeneous:
         return Certificate(
             expected_seconds=found.seconds,
             bound_seconds=max(found.alone_seconds, relaxed.bound_seconds if relaxed else 0.0),
-            bound=BOUND if self.expectation == "batches" else PAPER_BOUND,
+            bound=BOUND,
             solver=relaxed.solver if relaxed else "none",
             status=relaxed.status if relaxed else "time_limit",
             seed=self.seed,
@@ -172,18 +173,17 @@ def _fastest(
     return best, played
 
 
-def _floors(prices: Table, classes: Classes, gpus: int) -> tuple[float, ...]:
+def _floors(fluid: Fluid, classes: Classes) -> tuple[float, ...]:
     """Seconds of each batch that no plan beats: nothing ever waits; 3 % less, as prices of packs are estimates."""
-    return tuple(0.97 * ideal_seconds(prices, amounts, gpus) for amounts in classes.by_batch)
+    gpus = fluid.cluster.gpus
+    return tuple(0.97 * ideal_seconds(fluid.prices, amounts, gpus) for amounts in classes.by_batch)
 
 
-def _equal(problem: Problem, every: Table, classes: Classes) -> list[Counts]:
+def _equal(problem: Problem, classes: Classes, judge: Judge) -> list[Counts]:
     """The homogeneous plans, fastest fluid first."""
     options = problem.homogeneous()
-    rows = [every.kinds.index(kind) for kind, _ in options]
-    seconds = [
-        fluid_seconds(every.rows([row]), [count], classes.counts) for row, (_, count) in zip(rows, options, strict=True)
-    ]
+    prices = table(classes, [kind for kind, _ in options], judge.batching, judge.cost)
+    seconds = [fluid_seconds(prices.rows([row]), [count], classes.counts) for row, (_, count) in enumerate(options)]
     return [(options[place],) for place in sorted(range(len(options)), key=lambda place: seconds[place])]
 
 

@@ -40,7 +40,7 @@ def fluid(
     """
     each = np.stack([least_each(kind) for kind in loads])
     machines = np.asarray(replicas, dtype=np.float64)
-    load = np.where(counts > 0, each * counts, 0.0)  # of a whole bucket
+    load = each * np.maximum(counts, 1)  # of a whole bucket; inf where it does not fit
     usable = np.isfinite(load) & (counts > 0) & (machines[:, None] > 0)
     held: Array = np.any(usable, axis=0)
     if not held[counts > 0].all():

@@ -67,6 +67,10 @@ class SharedGroups:
                 shares = quick.divide(buckets, machines, batching, cost)
             except Infeasible:
                 continue
+            except BadInput:  # more shards than the cost model can price, such as more than there are heads
+                if self.shards is not None:
+                    raise
+                continue
             seconds = max(
                 work_seconds(batching.form(share, machine.replica, cost, group=machine.group), machine.replica, cost)
                 for share, machine in zip(shares, machines, strict=True)

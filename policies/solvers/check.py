@@ -43,6 +43,11 @@ def violation(program: Program, values: Array) -> float:
     return float(np.max(np.maximum(below, above) / size, initial=0.0))
 
 
+def slack(program: Program, point: Array) -> float:
+    """How far objectives may differ by rounding: a small part of the terms summed."""
+    return 1e-4 * max(1e-6, float(np.abs(program.cost) @ np.abs(point)))
+
+
 def checked(program: Program, values: Array, claimed: float, bound: float) -> tuple[Array, float]:
     """The rounded point and its cost by our own sum; WrongClaim where the solver's account of it does not hold."""
     point = rounded(program, values)
@@ -50,10 +55,9 @@ def checked(program: Program, values: Array, claimed: float, bound: float) -> tu
     if amount > TOLERANCE * 10:  # rounding integers moves a row by a little more than the solver's own tolerance
         raise WrongClaim(f"a solver returned a point that violates a row by {amount:.2e} of its size")
     objective = program.objective(point)
-    scale = max(1.0, float(np.abs(program.cost) @ np.abs(point)))
-    if abs(objective - claimed) > 1e-4 * scale:
+    if abs(objective - claimed) > slack(program, point):
         raise WrongClaim(f"a solver claimed objective {claimed!r}, but its point costs {objective!r}")
-    if bound > objective + 1e-4 * scale:
+    if bound > objective + slack(program, point):
         raise WrongClaim(f"a solver claimed bound {bound!r}, but a feasible point costs {objective!r}")
     return point, objective
 

@@ -19,22 +19,24 @@ class Unusable(RuntimeError):
     """Gurobi cannot answer here: not installed, not licensed, or not for a program of this size."""
 
 
-def answer(program: Program, time_limit_seconds: float, relative_gap: float) -> tuple[Answer, str]:
-    """Gurobi's answer and its name; Unusable where it has none to give."""
+def answer(
+    program: Program, time_limit_seconds: float, relative_gap: float, start: Array | None = None
+) -> tuple[Answer, str]:
+    """Gurobi's answer and its name; Unusable where it has none to give; `start` is a feasible point to begin at."""
     try:
         import gurobipy  # noqa: PLC0415  # optional: absent or broken on many machines
     except ImportError as error:
         raise Unusable(f"Gurobi cannot be imported ({error})") from None
     name = f"Gurobi {'.'.join(map(str, gurobipy.gurobi.version()))}"
     try:
-        found = _ask(program, time_limit_seconds, relative_gap)
+        found = _ask(program, time_limit_seconds, relative_gap, start)
     except gurobipy.GurobiError as error:
         reason = LICENCE_ERRORS.get(error.errno, f"failed with error {error.errno}")
         raise Unusable(f"{name} {reason}") from None
     return found, name
 
 
-def _ask(program: Program, time_limit_seconds: float, relative_gap: float) -> Answer:
+def _ask(program: Program, time_limit_seconds: float, relative_gap: float, start: Array | None) -> Answer:
     """One environment, one model, one optimisation."""
     import gurobipy  # noqa: PLC0415  # see above
 
@@ -42,9 +44,11 @@ def _ask(program: Program, time_limit_seconds: float, relative_gap: float) -> An
     parameters |= {"TimeLimit": time_limit_seconds, "MIPGap": relative_gap}
     with gurobipy.Env(params=parameters) as environment, gurobipy.Model(env=environment) as model:
         kinds = np.where(program.integer, "I", "C")
-        columns = model.addMVar(
+        columns: Any = model.addMVar(
             len(program.cost), lb=program.low, ub=program.high, obj=program.cost, vtype=kinds.tolist()
         )
+        if start is not None and program.integer.any():
+            columns.Start = start
         matrix = program.matrix.tocsr()
         equal = program.row_low == program.row_high
         for rows, sense, side in (

@@ -63,8 +63,8 @@ def name() -> str:
     return f"HiGHS {highspy.HIGHS_VERSION_MAJOR}.{highspy.HIGHS_VERSION_MINOR}.{highspy.HIGHS_VERSION_PATCH}"
 
 
-def answer(program: Program, time_limit_seconds: float, relative_gap: float) -> Answer:
-    """HiGHS's answer to the program, at most a little later than the limit."""
+def answer(program: Program, time_limit_seconds: float, relative_gap: float, start: Array | None = None) -> Answer:
+    """HiGHS's answer to the program, at most a little later than the limit; `start` is a feasible point to begin at."""
     highs = _Quiet()  # type: ignore[no-untyped-call]  # likewise
     for option, value in (("threads", 1), ("random_seed", SEED), ("mip_rel_gap", relative_gap)):
         highs.setOptionValue(option, value)
@@ -74,17 +74,29 @@ def answer(program: Program, time_limit_seconds: float, relative_gap: float) -> 
     highs.cbSimplexInterrupt.subscribe(watch.interrupt)
     highs.cbIpmInterrupt.subscribe(watch.interrupt)
     if not program.integer.any():
-        highs.run()
+        _run(highs)
         return _read(highs, program, watch)
+    if start is not None:
+        hint = highspy.HighsSolution()
+        hint.col_value = start.tolist()
+        highs.setSolution(hint)
     highs.cbMipImprovingSolution.subscribe(watch.improved)
     highs.cbMipInterrupt.subscribe(watch.progress)
-    search = threading.Thread(target=highs.run, name="highs", daemon=True)
+    search = threading.Thread(target=_run, args=(highs,), name="highs", daemon=True)
     search.start()
     search.join(time_limit_seconds + GRACE)
     if search.is_alive():
         text = f"HiGHS overran its limit of {time_limit_seconds:g} s and was left behind with its last incumbent"
         return _incumbent(program, watch, text)
     return _read(highs, program, watch)
+
+
+def _run(highs: highspy.Highs) -> None:
+    """Search; once more without presolve where that can only say that there is no optimum."""
+    highs.run()
+    if highs.getModelStatus() == highspy.HighsModelStatus.kUnboundedOrInfeasible:
+        highs.setOptionValue("presolve", "off")
+        highs.run()
 
 
 def _model(program: Program) -> highspy.HighsLp:

@@ -5,9 +5,10 @@ from typing import Literal
 
 import numpy as np
 
+from lobra.batch import Array
 from lobra.errors import BadInput
 from policies.solvers import gurobi, highs
-from policies.solvers.check import checked
+from policies.solvers.check import WrongClaim, best_incumbent, checked, rounded, slack
 from policies.solvers.highs import Answer
 from policies.solvers.model import Program, Solution
 
@@ -20,11 +21,13 @@ def solve(
     solver: SolverName = "highs",
     time_limit_seconds: float = 60.0,
     relative_gap: float = 1e-4,
+    start: Array | None = None,
 ) -> Solution:
     """The best point found within the limit, re-checked; a wrong claim raises check.WrongClaim.
 
     `gurobi` and `auto` ask Gurobi first. Where its licence, its absence or the program's size forbids, HiGHS answers
-    instead and the Solution's notice says so.
+    instead and the Solution's notice says so. `start` is a feasible point, a heuristic's for example: the search may
+    begin there, and the Solution is never worse.
     """
     if solver not in ("highs", "gurobi", "auto"):
         raise BadInput(f"solver is {solver!r}; choose highs, gurobi or auto")
@@ -33,25 +36,40 @@ def solve(
             f"solver limits: time_limit_seconds {time_limit_seconds!r} must be above 0, "
             f"relative_gap {relative_gap!r} not below 0"
         )
-    start = time.monotonic()
-    answer, name, notice = _ask(program, solver, time_limit_seconds, relative_gap)
+    if start is not None and (start.shape != program.cost.shape or best_incumbent(program, [start]) is None):
+        raise BadInput("solver: start is not feasible; give a point inside rows and bounds, whole where it must be")
+    begin = time.monotonic()
+    answer, name, notice = _ask(program, solver, time_limit_seconds, relative_gap, start)
+    values, objective = _best_point(program, answer, start)
+    bound = answer.bound if np.isfinite(answer.bound) else -float("inf")
+    notice = "; ".join(text for text in (notice, answer.notice) if text) or None
+    return Solution(answer.status, values, objective, bound, name, time.monotonic() - begin, notice)
+
+
+def _best_point(program: Program, answer: Answer, start: Array | None) -> tuple[Array | None, float]:
+    """The better of the solver's point and the start, checked; None and inf where there is neither."""
     values, objective = None, float("inf")
     if answer.values is not None:
         values, objective = checked(program, answer.values, answer.objective, answer.bound)
+    if start is not None:
+        if answer.status == "infeasible" or program.objective(start) < answer.bound - slack(program, start):
+            raise WrongClaim(f"a solver answered {answer.status} with bound {answer.bound!r}, but the start refutes it")
+        if program.objective(start) < objective:
+            values = rounded(program, start)
+            objective = program.objective(values)
+    if values is not None:
         values.setflags(write=False)
-    bound = answer.bound if np.isfinite(answer.bound) else -float("inf")
-    notice = "; ".join(text for text in (notice, answer.notice) if text) or None
-    return Solution(answer.status, values, objective, bound, name, time.monotonic() - start, notice)
+    return values, objective
 
 
 def _ask(
-    program: Program, solver: SolverName, time_limit_seconds: float, relative_gap: float
+    program: Program, solver: SolverName, time_limit_seconds: float, relative_gap: float, start: Array | None
 ) -> tuple[Answer, str, str | None]:
     """An unchecked answer, who gave it, and what a reader must know about that."""
     notice = None
     if solver != "highs":
         try:
-            return *gurobi.answer(program, time_limit_seconds, relative_gap), None
+            return *gurobi.answer(program, time_limit_seconds, relative_gap, start), None
         except gurobi.Unusable as reason:
             notice = f"{reason}; HiGHS answered instead"
-    return highs.answer(program, time_limit_seconds, relative_gap), highs.name(), notice
+    return highs.answer(program, time_limit_seconds, relative_gap, start), highs.name(), notice

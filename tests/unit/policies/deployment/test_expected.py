@@ -81,7 +81,7 @@ def test_the_papers_expected_batch_rounds_counts_per_tenant_and_expects_one_of_t
 
     assert [bucket.width for bucket in buckets] == [256, 1024, 4096]
     # a: 3 short; b: 10 * 3/4 and 10 * 1/4 round to even, 8 and 2; the sample has one of 4,096, which rounds to none
-    assert counts.tolist() == [3 + 8, 2, 1]
+    assert counts.tolist() == [[3 + 8, 2, 1]]
 
 
 def test_the_papers_sample_counts_lengths_rounded_up_to_sixteen():
@@ -93,4 +93,4 @@ def test_the_papers_sample_counts_lengths_rounded_up_to_sixteen():
     )
 
     assert [bucket.count for bucket in buckets] == [64, 64]
-    assert counts.tolist() == [0, 1]
+    assert counts.tolist() == [[0, 1]]

@@ -8,7 +8,7 @@ from lobra.errors import Infeasible
 from policies.batching.padded import Padded
 from policies.dispatch.cheapest import CheapestFit
 from policies.dispatch.uniform import Uniform, deal
-from tests_dispatch_worlds import buckets, table
+from unit.policies.dispatch.worlds import buckets, table
 
 COST = toys.ToyCost()
 
@@ -36,7 +36,9 @@ def test_fewer_sequences_than_replicas_leave_replicas_idle():
 def test_by_length_a_bucket_goes_to_the_smallest_budget_that_holds_it():
     plan = toys.plan((1, 1, 2), (2, 1, 1), (4, 1, 1))
 
-    counts = table(CheapestFit().assign(buckets((512, 5), (2048, 3), (4096, 2)), plan, Padded(), COST), [512, 2048, 4096])
+    counts = table(
+        CheapestFit().assign(buckets((512, 5), (2048, 3), (4096, 2)), plan, Padded(), COST), [512, 2048, 4096]
+    )
 
     assert counts == [[3, 0, 0], [2, 0, 0], [0, 3, 0], [0, 0, 2]]
 

@@ -91,4 +91,6 @@ def held(assignment):
 
 def table(assignment, widths):
     """Counts [R, J] of an assignment."""
-    return [[sum(part.count for part in share if part.width == width) for width in widths] for share in assignment.shares]
+    return [
+        [sum(part.count for part in share if part.width == width) for width in widths] for share in assignment.shares
+    ]
