@@ -141,7 +141,7 @@ def form(share: list[SequenceRef], budget: int) -> tuple[MicroBatch, ...]:
 
 
 def lobra(gpus: int, sequences: int) -> tuple[CostModel, Directives]:
-    """The policy `lobra` on the paper's six tasks, its batches and its cluster scaled up; planned before the clock starts."""
+    """The policy `lobra` on the paper's six tasks, batches and cluster scaled up; planned before the clock starts."""
     model, cluster = model_spec("llama2_7b"), cluster_spec("a100_40gb", gpus // 8, 8)
     workload, cost = named_workload("lobra6", batch_size=sequences), cost_model(model, cluster)
     batching, dispatch = Padded(DynamicBuckets()), Balanced()

@@ -1,0 +1,1 @@
+"""Configuration: YAML alone, shipped as package data and found by Hydra as `pkg://conf`."""

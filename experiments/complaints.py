@@ -36,6 +36,8 @@ def one_line(error: BaseException) -> str:
         return f"{found[1]}: there is no such group here; {hint}"
     if isinstance(error, OverrideParseException):
         return f"{error.override}: it cannot be read ({_lower(_first(str(error)))}); write KEY=VALUE"
+    if (found := _INSIDE.search(str(error))) is not None:
+        return f"{found[1]}: {_lower(found[2])}; it sets what the chosen options do not have"
     if (found := _AMBIGUOUS.search(str(error))) is not None:
         key = found[1].partition("=")[0]
         return f"{key}: {found[1]} lists several values; write {key}=[...] for a list, or add -m to sweep over them"
@@ -44,6 +46,7 @@ def one_line(error: BaseException) -> str:
 
 _GROUP = re.compile(r"Could not override '([^']+)'")
 _OPTION = re.compile(r"Could not find '([^']+)'")
+_INSIDE = re.compile(r"In '([^']+)': \w+ raised while composing config:\n(.+)")
 _AMBIGUOUS = re.compile(r"Ambiguous value for argument '([^']+)'")
 
 

@@ -60,7 +60,7 @@ def job_of(verb: str, config: DictConfig) -> Job:
         names = typed.policies if typed.policies is not None else policy_names()
         policies = policy_configs(names, typed.plans)
     plain["policies"] = {name: asdict(policy) for name, policy in policies.items()}
-    return Job(verb, typed, policies, plain, digest(verb, plain, _evidence(typed.workload)))
+    return Job(verb, typed, policies, plain, digest(verb, plain, evidence(typed.workload)))
 
 
 def perform(job: Job, folder: Path, work: Work) -> Done:
@@ -78,7 +78,7 @@ def begun(job: Job, folder: Path, work: Work) -> Done:
     return work(job, folder)
 
 
-def _evidence(workload: Any) -> str:
+def evidence(workload: Any) -> str:
     """Hash of a user's own workload file and of every file that it names; "" for the catalogue's."""
     if not isinstance(workload, schema.OwnWorkload):
         return ""

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -36,9 +36,25 @@ class Reporter:
 
         yield tick
         if self._bars is None and taken:
-            seconds = time.perf_counter() - started
-            self._stream.write(f"{self._number}/{self._parts} {name}: {seconds:.1f} s\n")
-            self._stream.flush()
+            self._told(self._number, name, time.perf_counter() - started)
+
+    @contextmanager
+    def together(self) -> Iterator[Callable[[str, float], None]]:
+        """All parts at once; call what it gives with each that is finished, and its seconds."""
+        task = self._bars.add_task("policies", total=self._parts) if self._bars is not None else None
+
+        def finished(name: str, seconds: float) -> None:
+            self._number += 1
+            if self._bars is not None and task is not None:
+                self._bars.update(task, advance=1, description=name)
+            else:
+                self._told(self._number, name, seconds)
+
+        yield finished
+
+    def _told(self, number: int, name: str, seconds: float) -> None:
+        self._stream.write(f"{number}/{self._parts} {name}: {seconds:.1f} s\n")
+        self._stream.flush()
 
 
 @contextmanager

@@ -117,6 +117,7 @@ class World:
     steps: int = 20
     seed: int = 0
     run_dir: str | None = None
+    workers: int | None = None  # for compare: processes that play at once; none given: one a core where it pays
     fail_fast: bool = False  # in a sweep: leave the remaining points out after a failed one
     plans: str = "own"  # own: every policy plans for itself; paper: the published plans
     policies: list[str] | None = None  # for compare: which; none given: all

@@ -68,6 +68,9 @@ def run_point(place: Place, verb: str, config: DictConfig, work: Work) -> float:
     except Exception as error:  # noqa: BLE001 -- a sweep outlives whatever a point raises; the record keeps it
         record |= {"status": "failed", "exit_code": exit_code_of(error), "reason": reason(error)}
         _log(place, record, traceback.format_exc())
+    except BaseException as error:
+        record |= {"status": "interrupted", "exit_code": exit_code_of(error), "reason": type(error).__name__}
+        raise
     finally:
         record["seconds"] = time.perf_counter() - started
         write_atomically(place.folder / RECORD, pretty(record))

@@ -1,23 +1,22 @@
 """The verbs that plan and play: `plan`, `run` and `compare`."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from experiments.build import build_backend, build_policy, build_world
 from experiments.compare import Failure, Outcome, Result, certificate_row, plan_rows, result_of, summarise
 from experiments.export import chrome_trace
-from experiments.failures import DONE, INFEASIBLE, PARTIAL, exit_code_of, reason
+from experiments.failures import DONE, INFEASIBLE, PARTIAL
 from experiments.figures import compare_figure, save
 from experiments.job import Done, Job
+from experiments.playing import play_all
 from experiments.progress import reporting
 from experiments.rundir import SCHEMA, pretty
 from experiments.tables import print_comparison
-from experiments.walk import Tick, World, walk
+from experiments.walk import World, walk
 from lobra.errors import BadInput, Infeasible
 from lobra.files import write_atomically
-from lobra.protocols import Backend
 from lobra.stream import Writer
 
 TRACED = "lobra"  # the policy whose first steps are exported
@@ -69,12 +68,8 @@ def run(job: Job, folder: Path) -> Done:
 def compare(job: Job, folder: Path) -> Done:
     """Play many policies on the same batches; one that cannot be played is told of and does not stop the others."""
     world = build_world(job.config)
-    backend = build_backend(job.config.backend, world.cost, job.config.seed)
     with reporting(len(job.policies)) as reporter:
-        outcomes: dict[str, Outcome] = {}
-        for name in job.policies:
-            with reporter.part(name, job.config.steps) as tick:
-                outcomes[name] = _play(job, name, folder / name, world, backend=backend, tick=tick)
+        outcomes = play_all(job, world, folder, reporter)
     played = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Result)}
     if not played:
         raise _all_failed(outcomes)
@@ -87,15 +82,6 @@ def compare(job: Job, folder: Path) -> Done:
     write_atomically(files[-1], chrome_trace(folder / traced / "0", first=0, steps=TRACED_STEPS))
     objective = min(float(outcome.gpu_seconds.mean()) for outcome in played.values())
     return _finish(folder, summary, files, objective, DONE if len(played) == len(outcomes) else PARTIAL)
-
-
-def _play(job: Job, name: str, folder: Path, world: World, *, backend: Callable[[], Backend], tick: Tick) -> Outcome:
-    try:
-        policy = build_policy(job.policies[name], job.config.seed)
-        groups = walk(policy, world, backend, steps=job.config.steps, folder=folder, tick=tick)
-        return result_of(groups, world.cost)
-    except (BadInput, Infeasible) as error:
-        return Failure(reason(error), exit_code_of(error))
 
 
 def _all_failed(outcomes: dict[str, Outcome]) -> BadInput | Infeasible:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from executor.config import ModelConfig
 from executor.data import Piece, Run, Stream
 from executor.mesh import Place
 from executor.model import Stage, load_layer, load_table, make_input
+from executor.state import TenantState, restore
 from executor.weights import WeightSource
 
 LLAMA3_ROPE = {
@@ -155,7 +157,7 @@ def _frequencies(config: dict[str, Any], size: int) -> torch.Tensor:
     theta = fields.get("rope_theta", config.get("rope_theta"))
     plain = [theta ** (-2 * pair / size) for pair in range(size // 2)]
     if fields.get("rope_type", fields.get("type")) == "linear":
-        return torch.tensor([each / fields["factor"] for each in plain]).double()
+        return torch.tensor([each / fields["factor"] for each in plain], dtype=torch.float64)
     if fields.get("rope_type") != "llama3":
         return torch.tensor(plain, dtype=torch.float64)
     context, scaled = fields["original_max_position_embeddings"], []
@@ -173,18 +175,32 @@ def _frequencies(config: dict[str, Any], size: int) -> torch.Tensor:
 
 
 def executor_logits(
-    source: WeightSource, config: ModelConfig, ids: list[int], start: int = 0, dtype: torch.dtype = torch.float64
+    source: WeightSource,
+    config: ModelConfig,
+    ids: list[int],
+    start: int = 0,
+    dtype: torch.dtype = torch.float64,
+    adapter: TenantState | None = None,
+    cut: tuple[int, ...] = (0,),
 ) -> torch.Tensor:
-    """Logits [tokens, vocabulary] of the executor's model on one rank, positions from `start`."""
-    place, cpu, count = Place(0, 0, 0, 1, 1, range(config.layers)), torch.device("cpu"), len(ids)
-    idle = create(toys.tenant(), config, place, dtype, cpu)  # its B is zero: the base model alone
-    layers = tuple(load_layer(source, config, place, i, dtype=dtype, device=cpu) for i in range(config.layers))
-    embedding = load_table(source, "model.embed_tokens.weight", dtype, cpu)
-    norm = load_table(source, "model.norm.weight", dtype, cpu)
-    head = embedding if config.tied_embeddings else load_table(source, "lm_head.weight", dtype, cpu)
-    stage = Stage(config, place, layers, embedding, None, None, Bank((idle,)), None, "loop", "loop", 0)
+    """Logits [tokens, vocabulary] of the executor's model, positions from `start`, stage after stage in one process.
+
+    Every stage reads what it needs from the source; the last one the head, from the embedding's table where tied.
+    """
+    cpu, count, x = torch.device("cpu"), len(ids), None
     run = Run(0, (Piece(0, 0, 0, count),))
     stream = Stream(torch.tensor(ids), torch.full((count,), -100), torch.arange(start, start + count), (run,))
+    table = "model.embed_tokens.weight"
     with torch.no_grad():
-        x = stage.forward(None, make_input(stream, config, place, step=0, dtype=dtype, context=None))
+        for number, (first, end) in enumerate(pairwise((*cut, config.layers))):
+            place = Place(0, number, 0, 1, len(cut), range(first, end))
+            fresh = create(adapter.tenant if adapter else toys.tenant(), config, place, dtype, cpu)  # its B is zero
+            if adapter:
+                restore(fresh, adapter, leader=True)
+            layers = tuple(load_layer(source, config, place, i, dtype=dtype, device=cpu) for i in place.layers)
+            embedding = load_table(source, table, dtype, cpu) if place.first else None
+            stage = Stage(config, place, layers, embedding, None, None, Bank((fresh,)), None, "loop", "loop", 0)
+            x = stage.forward(x, make_input(stream, config, place, step=0, dtype=dtype, context=None))
+        norm = load_table(source, "model.norm.weight", dtype, cpu)
+        head = load_table(source, table if config.tied_embeddings else "lm_head.weight", dtype, cpu)
         return torch.nn.functional.rms_norm(x, (config.hidden,), norm, config.rms_epsilon) @ head.T

@@ -10,6 +10,7 @@ import yaml
 from lobra.errors import BadInput
 
 LARGEST_FILE = 10_000_000  # bytes
+EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")  # a number that YAML 1.1 only knows with a point
 DEEPEST = 50  # brackets open at once; the reader's time grows with their square
 
 
@@ -86,7 +87,9 @@ def mapping(body: Any, owner: str, allowed: Collection[str], required: Iterable[
 
 
 def number(value: Any, owner: str) -> float:
-    """A finite number; neither text nor a truth value."""
+    """A finite number, 3e-4 included, which YAML 1.1 takes for text; no other text and no truth value."""
+    if isinstance(value, str) and EXPONENT.fullmatch(value):
+        value = float(value)
     if type(value) not in (int, float) or not abs(value) < float("inf"):
         raise BadInput(f"{owner}: expected a finite number, got {show(value)}")
     return float(value)

@@ -6,7 +6,7 @@ from typing import Any
 
 from lobra.errors import BadInput
 from lobra.spec import Tenant
-from workloads.strict_yaml import show
+from workloads.strict_yaml import number, show
 
 TENANT_FIELDS = tuple(field.name for field in fields(Tenant))
 REQUIRED = ("name", "batch_size", "context_limit")
@@ -47,15 +47,8 @@ def _value(value: Any, hint: Any, where: str) -> Any:
     optional = type(None) in typing.get_args(hint)
     if value is None and optional:
         return None
-    if type(value) not in (int, float):
-        raise BadInput(f"{where}: expected a number{_hint(value)}, got {show(value)}")
-    return float(value)
+    return number(value, where)
 
 
 def _words(hint: type) -> str:
     return {int: "a whole number", str: "text", bool: "true or false"}[hint]
-
-
-def _hint(value: Any) -> str:
-    """YAML 1.1 reads 1e-4 as text: the commonest slip in a learning rate."""
-    return " (write 1.0e-4 with a point)" if isinstance(value, str) and "e" in value.lower() else ""

@@ -77,7 +77,7 @@ def test_a_timeline_of_many_stages_says_how_many_it_leaves_out(tmp_path):
 
 
 def test_a_summary_of_another_shape_is_refused():
-    """Row 8 of the bar for bad input: no traceback for a file that is JSON, yet no comparison."""
+    """A file that is JSON, yet no comparison, gets no traceback."""
     with pytest.raises(BadInput, match=r"\$\.policies"):
         compare_figure({"schema": 1, "policies": [1, 2]})
 

@@ -1,39 +1,14 @@
 """The command line from outside: what it prints, what it leaves, how it ends."""
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-HOME = Path(__file__).parents[3]
+from commands import check_refused, lobra, lobra_process
+
+ONE = "policies=[task_fused]"
 SMOKE = ("experiment=smoke", "policies=[task_fused,lobra]")
-
-
-def lobra(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "experiments.cli", *arguments],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(HOME)} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-
-
-def refused(done, code: int, *said: str) -> None:
-    """One clear line, no traceback, the right code."""
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("lobra: ")
-    assert "Traceback" not in done.stderr + done.stdout
-    for text in said:
-        assert text in lines[0]
-    assert done.returncode == code
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +53,7 @@ def test_a_summary_holds_the_figures_that_were_promised(compared):
 
 def test_the_same_command_gives_the_same_bytes_whatever_the_hash_seed(compared, tmp_path):
     folder, _ = compared
-    assert lobra("compare", *SMOKE, "run_dir=OUT", cwd=tmp_path, PYTHONHASHSEED="7").returncode == 0
+    assert lobra_process("compare", *SMOKE, "run_dir=OUT", cwd=tmp_path, PYTHONHASHSEED="7").returncode == 0
     names = [f"{policy}/0/{file}.jsonl" for policy in ("task_fused", "lobra") for file in ("directives", "trace")]
     for name in (*names, "lobra.perfetto.json"):
         assert (folder / "OUT" / name).read_bytes() == (tmp_path / "OUT" / name).read_bytes()
@@ -124,7 +99,7 @@ def test_the_configuration_can_be_shown_without_running_it(tmp_path):
 def test_help_lists_the_verbs_and_each_verb_its_groups(tmp_path):
     assert "compare  many policies side by side" in lobra("--help", cwd=tmp_path).stdout
     text = lobra("run", "--help", cwd=tmp_path).stdout
-    assert "policy/dispatch: balanced, cheapest, shared, uniform" in text
+    assert "policy/dispatch: balanced, balanced_packed, cheapest, shared, uniform" in text
 
 
 @pytest.mark.parametrize(
@@ -132,19 +107,23 @@ def test_help_lists_the_verbs_and_each_verb_its_groups(tmp_path):
     [
         (("compare", "cluster.node=4"), ("cluster.node:", "did you mean cluster.nodes?")),
         (("compare", "cluster.nodes=abc"), ("cluster.nodes is 'abc'", "whole number")),
-        (("compare", "cluster.nodes=0"), ("cluster.nodes is 0", "at least 1")),
-        (("compare", "steps=0"), ("steps is 0", "at least 1")),
+        (("compare", "cluster.nodes=0", ONE), ("cluster.nodes is 0", "at least 1")),
+        (("compare", "steps=0", ONE), ("steps is 0", "at least 1")),
         (("compare", "policies=[lobr]"), ("policies:", "did you mean lobra?")),
         (("compare", "seed=${oc.env:HOME}"), ("seed: interpolations",)),
-        (("compare", "workload=own"), ("workload.file", "give workload.file=VALUE")),
-        (("compare", "workload=own", "workload.file=nothing.yaml"), ("workload.file: nothing.yaml is no file",)),
+        (("compare", "workload=own", ONE), ("workload.file", "give workload.file=VALUE")),
+        (("compare", "workload=own", "workload.file=nothing.yaml", ONE), ("workload.file: nothing.yaml is no file",)),
         (("compair",), ("there is no verb 'compair'",)),
         (("figure", "compare", "run=nothing"), ("nothing/summary.json", "cannot be read")),
     ],
 )
 def test_bad_input_gets_one_clear_line(tmp_path, arguments, said):
-    refused(lobra(*arguments, cwd=tmp_path), 2, *said)
+    check_refused(lobra(*arguments, cwd=tmp_path), 2, *said)
     assert not any(path.suffix == ".log" or path.name in ("outputs", "multirun") for path in tmp_path.iterdir())
+
+
+def test_a_refusal_is_one_line_in_a_process_of_its_own_too(tmp_path):
+    check_refused(lobra_process("compare", "cluster.node=4", cwd=tmp_path), 2, "cluster.node", "cluster.nodes")
 
 
 OWN = "tenants:\n- {name: one, batch_size: 4, context_limit: 4096, lengths: one.csv}\n"
@@ -164,7 +143,9 @@ OWN = "tenants:\n- {name: one, batch_size: 4, context_limit: 4096, lengths: one.
 def test_tenants_that_are_wrong_get_one_clear_line(tmp_path, tenants, lengths, said):
     (tmp_path / "own.yaml").write_text(tenants)
     (tmp_path / "one.csv").write_text(lengths)
-    refused(lobra("compare", "workload=own", "workload.file=own.yaml", "run_dir=OUT", cwd=tmp_path), 2, *said)
+    check_refused(
+        lobra("compare", "workload=own", "workload.file=own.yaml", ONE, "run_dir=OUT", cwd=tmp_path), 2, *said
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,7 +165,7 @@ def test_a_corrupt_file_is_named_with_the_place_of_its_fault(compared, file, cha
     path.write_text(change(sound))
     try:
         verb = ("figure", "compare", "run=OUT") if file == "summary.json" else ("export", "OUT/lobra")
-        refused(lobra(*verb, cwd=folder), 2, file, said)
+        check_refused(lobra(*verb, cwd=folder), 2, file, said)
     finally:
         path.write_text(sound)
 
@@ -192,9 +173,9 @@ def test_a_corrupt_file_is_named_with_the_place_of_its_fault(compared, file, cha
 def test_a_sequence_longer_than_any_replica_holds_is_infeasible(tmp_path):
     text = "tenants:\n- {name: endless, batch_size: 4, context_limit: 100000, lengths: one.csv}\n"
     (tmp_path / "own.yaml").write_text(text)
-    (tmp_path / "one.csv").write_text("tokens\n100\n90000\n")
-    arguments = ("workload=own", "workload.file=own.yaml", "policies=[task_fused,lobra]", "run_dir=OUT")
-    refused(lobra("compare", *arguments, cwd=tmp_path), 3, "endless", "100000", "16384")
+    (tmp_path / "one.csv").write_text("tokens\n" + "100\n" * 9 + "90000\n")
+    arguments = ("workload=own", "workload.file=own.yaml", ONE, "run_dir=OUT")
+    check_refused(lobra("compare", *arguments, cwd=tmp_path), 3, "endless", "100000", "16384")
 
 
 def test_a_model_too_large_for_the_cluster_is_infeasible_and_the_smallest_that_would_do_is_named(tmp_path):
@@ -205,7 +186,7 @@ def test_a_model_too_large_for_the_cluster_is_infeasible_and_the_smallest_that_w
         "policies=[task_fused]",
         "run_dir=OUT",
     )
-    refused(lobra("compare", *arguments, cwd=tmp_path), 3, "llama2_70b", "GPUs")
+    check_refused(lobra("compare", *arguments, cwd=tmp_path), 3, "llama2_70b", "GPUs")
 
 
 def test_one_policy_that_cannot_be_played_does_not_stop_the_others(tmp_path):

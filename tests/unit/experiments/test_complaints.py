@@ -47,6 +47,12 @@ def test_a_wrong_configuration_is_named_by_its_full_key_with_the_way_out(verb, o
     assert exit_code_of(refusal.value) == 2
 
 
+def test_an_experiment_that_does_not_go_with_an_option_is_named():
+    with pytest.raises(EXPECTED) as refusal:
+        compose("compare", overrides=["experiment=smoke", "workload=own"])
+    assert reason(refusal.value).startswith("experiment/smoke: key 'tenants' not in 'OwnWorkload'")
+
+
 def test_a_missing_value_is_asked_for():
     config = compose("compare", overrides=["workload=own"])
     with pytest.raises(EXPECTED) as refusal:
