@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
-CODE := lobra workloads costmodel policies sim experiments
+
 RUN := runs/demo
 # One thread a process: on few cores, nested thread pools cost more than they give.
 export OMP_NUM_THREADS ?= 1
@@ -21,7 +21,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install -q -c constraints.txt $(PIP_ARGS) -e '.[text,dev]'
+	$(BIN)/python -m pip install -q -c constraints.txt $(PIP_ARGS) -e '.[text,executor,dev]'
 	@touch $@
 
 install: $(VENV)/.installed  ## create .venv and install what the commands need

@@ -2,8 +2,8 @@
 
     python benchmarks/bench_simulator.py [--policy lobra] [--fidelity pipeline] [--no-spans] [--no-check]
 
-Each size runs twice, each time in a process of its own: once only to make the directives, once to play them too. The
-difference is the simulator's part. Growth is the ratio to the size before, beside that of n log n in sequences.
+Each size runs in a process of its own; seconds are those of its CPU, deployment planned before the clock starts. Growth
+is the ratio to the size before, beside that of n log n in sequences.
 """
 
 import argparse
@@ -156,38 +156,38 @@ POLICIES: dict[str, Callable[[int, int], tuple[CostModel, Directives]]] = {"lobr
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
-    """One size in this process: seconds, operations and peak MiB; with --only-directives nothing is played."""
+    """One size in this process: CPU seconds of policy and simulator, operations and peak MiB."""
     gpus, sequences = SIZES[options.size]
     cost, directives = POLICIES[options.policy](gpus, sequences)
-    operations = 0
+    operations, thinking = 0, 0.0
 
-    def counted() -> Directives:
-        nonlocal operations
+    def timed() -> Directives:
+        nonlocal operations, thinking
         pp: list[int] = []
-        for directive in directives:
+        while True:
+            start = time.process_time()
+            directive = next(directives, None)
+            thinking += time.process_time() - start
+            if directive is None:
+                return
             if isinstance(directive, DeploymentPlan):
                 pp = [replica.config.pp for replica in directive.replicas]
             else:
                 operations += sum(2 * stages * len(work) for stages, work in zip(pp, directive.work, strict=True))
             yield directive
 
-    start = time.perf_counter()
-    if options.only_directives:
-        for _ in counted():
-            pass
-    else:
-        simulator = Simulator(cost, options.fidelity, spans=not options.no_spans, check=not options.no_check)
-        for _ in simulator.play(counted()):
-            pass
-    seconds = time.perf_counter() - start
+    start = time.process_time()
+    simulator = Simulator(cost, options.fidelity, spans=not options.no_spans, check=not options.no_check)
+    for _ in simulator.play(timed()):
+        pass
+    seconds = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds, "operations": operations, "mib": peak}
+    return {"seconds": seconds, "policy": thinking, "operations": operations, "mib": peak}
 
 
-def child(size: int, *, only_directives: bool) -> dict[str, float]:
+def child(size: int) -> dict[str, float]:
     """The same of a fresh process."""
     command = [sys.executable, __file__, *sys.argv[1:], "--size", str(size)]
-    command += ["--only-directives"] if only_directives else []
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603  # this very file
     result: dict[str, float] = json.loads(done.stdout)
     return result
@@ -195,23 +195,23 @@ def child(size: int, *, only_directives: bool) -> dict[str, float]:
 
 def table() -> None:
     print(
-        f"{STEPS} steps of     gpus sequences operations | seconds  simulator      ops/s"
-        " | peak MiB   simulator | growth  n log n"
+        f"{STEPS} steps of     gpus sequences operations | seconds   policy  simulator      ops/s | peak MiB"
+        " | growth  n log n"
     )
     before: tuple[float, int] | None = None
     for size, (gpus, sequences) in enumerate(SIZES):
-        base, full = child(size, only_directives=True), child(size, only_directives=False)
-        own = full["seconds"] - base["seconds"]
+        found = child(size)
+        own = found["seconds"] - found["policy"]
         growth = expected = ""
         if before is not None:
-            growth = f"{own / before[0]:.1f}"
+            growth = f"{found['seconds'] / before[0]:.1f}"
             expected = f"{sequences * math.log(sequences) / (before[1] * math.log(before[1])):.1f}"
         print(
-            f"{'':10} {gpus:9} {sequences:9} {full['operations']:10.0f} | {full['seconds']:7.2f} {own:11.2f}"
-            f" {full['operations'] / own:10.0f} | {full['mib']:8.0f} {full['mib'] - base['mib']:11.0f}"
+            f"{'':10} {gpus:9} {sequences:9} {found['operations']:10.0f} | {found['seconds']:7.2f}"
+            f" {found['policy']:8.2f} {own:10.2f} {found['operations'] / own:10.0f} | {found['mib']:8.0f}"
             f" | {growth:>6} {expected:>8}"
         )
-        before = (own, sequences)
+        before = (found["seconds"], sequences)
 
 
 def main() -> None:
@@ -221,7 +221,6 @@ def main() -> None:
     parser.add_argument("--no-spans", action="store_true")
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--size", type=int, choices=range(len(SIZES)), help=argparse.SUPPRESS)
-    parser.add_argument("--only-directives", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.size is None:
         table()

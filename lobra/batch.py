@@ -12,9 +12,18 @@ from lobra.spec import SequenceRef
 
 Array = npt.NDArray[Any]
 
+COLUMNS = (
+    ("tenant", np.dtype(np.int32)),
+    ("index", np.dtype(np.int64)),
+    ("length", np.dtype(np.int32)),
+    ("labels", np.dtype(np.int32)),
+)
+
 
 def frozen(values: Any, dtype: Any) -> Array:
     """A read-only array of that type; copied only where the caller could still write to it."""
+    if type(values) is np.ndarray and values.dtype is dtype and not values.flags.writeable:
+        return values  # a share of a batch: there are 10^5 of them a step
     array = np.asarray(values, dtype=dtype)
     if array.flags.writeable:
         array = array.copy() if array is values else array
@@ -35,9 +44,12 @@ class Batch:
     dropped: tuple[int, ...] = ()  # sequences left out because they were over-long, likewise
 
     def __post_init__(self) -> None:
-        for field, dtype in (("tenant", np.int32), ("index", np.int64), ("length", np.int32), ("labels", np.int32)):
-            object.__setattr__(self, field, frozen(getattr(self, field), dtype))
-        if len({self.tenant.shape, self.index.shape, self.length.shape, self.labels.shape}) != 1:
+        for field, dtype in COLUMNS:
+            given = getattr(self, field)
+            column = frozen(given, dtype)
+            if column is not given:
+                object.__setattr__(self, field, column)
+        if not self.tenant.shape == self.index.shape == self.length.shape == self.labels.shape:
             raise BadInput(f"batch of step {self.step}: its columns differ in length")
         if len(self.length) and self.length.min() < 1:
             raise BadInput(

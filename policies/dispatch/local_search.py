@@ -26,40 +26,44 @@ def improve(state: State, counts: Array, bound: float, work: int, seed: int) -> 
         return
     work = int(work * max(1.0, len(state.kind) / ALL_TARGETS) ** 0.5)
     sizes = chunk_sizes(state.tables, counts)
+    members = tuple(np.flatnonzero(state.kind == kind) for kind in range(len(state.tables.constant)))
     random = np.random.default_rng(np.random.SeedSequence(seed))
-    _descend(state, sizes, random, work + len(state.kind))
+    _descend(state, sizes, members, random, work + len(state.kind))
     state.commit()
     left = work
     while left > 0 and state.makespan > bound * (1 + CLOSE):
         before = state.makespan
         _kick(state, random)
-        left -= _descend(state, sizes, random, left)
+        left -= _descend(state, sizes, members, random, left)
         if state.makespan <= before:
             state.commit()
         else:
             state.revert()
 
 
-def _descend(state: State, sizes: Array, random: np.random.Generator, limit: int) -> int:
+def _descend(state: State, sizes: Array, members: tuple[Array, ...], random: np.random.Generator, limit: int) -> int:
     """Exchange until nothing is gained; says how many exchanges were looked for."""
     for looked in range(limit):
         slowest = int(np.argmax(state.seconds))
-        exchange = best_exchange(state, slowest, _targets(state, slowest, random), sizes)
+        exchange = best_exchange(state, slowest, _targets(state, slowest, members, random), sizes)
         if exchange is None:
             return looked + 1
         apply(state, slowest, exchange)
     return limit
 
 
-def _targets(state: State, slowest: int, random: np.random.Generator) -> Array:
+def _targets(state: State, slowest: int, members: tuple[Array, ...], random: np.random.Generator) -> Array:
     """Every other machine of a small fleet; of a large one the two with the least to do of each kind, and some more."""
     machines = len(state.kind)
     if machines <= ALL_TARGETS:
         return np.delete(np.arange(machines), slowest)
     chosen = set(random.integers(machines, size=SOME_TARGETS).tolist())
-    for kind in range(len(state.tables.constant)):
-        members = np.flatnonzero(state.kind == kind)
-        chosen.update(members[np.argsort(state.seconds[members], kind="stable")[:2]].tolist())
+    for kind in members:  # twice the least: a sort of thousands would be most of the work
+        seconds = state.seconds[kind]
+        for _ in range(min(2, len(kind))):
+            least = int(seconds.argmin())
+            chosen.add(int(kind[least]))
+            seconds[least] = np.inf
     return np.array(sorted(chosen - {slowest}))
 
 
