@@ -1,24 +1,26 @@
 """From names to a cost model: which form and which memory apply to a model on a cluster."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 from costmodel.context import shared_prices
+from costmodel.fitted import fitted_cost, fitted_layers, profiled_memory
 from costmodel.hardware import is_shipped, model_names, model_spec
 from costmodel.layer import LayerPrice
 from costmodel.layered import Evidence, LayeredCost, Memory
 from costmodel.memory import RESERVE, AnalyticMemory, Rounding
 from costmodel.paper import PaperCost, paper_coefficients
 from costmodel.roofline import TENSOR_EFFICIENCY, roofline_price
-from costmodel.sources import find_source, nearest
+from costmodel.sources import find_source, nearest, read_source
 from costmodel.table import table_memory
 from lobra.errors import BadInput
 from lobra.plan import ReplicaConfig
 from lobra.protocols import CostModel
 from lobra.spec import ClusterSpec, ModelSpec, Tenant
 
-FORMS = ("auto", "floor", "paper", "roofline")
+FORMS = ("auto", "floor", "paper", "roofline", "fitted")
 MEMORIES = ("auto", "table", "scaled", "analytic")
 ROUNDINGS = ("auto", "power_of_two", "multiple")
 DEEPEST = 16  # pipeline stages; the paper's deepest too
@@ -34,6 +36,7 @@ def cost_model(
     configs: Sequence[tuple[int, int]] = (),
     rounding: str = "auto",
     reserve: float = RESERVE,
+    file: Path | None = None,
 ) -> CostModel:
     """The cost model of a model on a cluster.
 
@@ -41,7 +44,8 @@ def cost_model(
     table as it stands where it exists (other tenants than the paper's are noted), else analytic; table insists on it;
     scaled scales it down for tenants whose adapters need more memory than the paper's. configs: (tp, pp) to restrict
     to; (): all. rounding of max tokens: auto is powers of two with the table, else multiples of 128. reserve: share of
-    the GPU that the analytic memory model leaves free. BadInput for anything else.
+    the GPU that the analytic memory model leaves free. file: with form fitted, coefficients of a profile of this model
+    that `lobra fit` wrote; its max tokens replace memory auto. BadInput for anything else.
     """
     for what, value, choices in (
         ("form", form, FORMS),
@@ -50,6 +54,13 @@ def cost_model(
     ):
         if value not in choices:
             raise BadInput(nearest(what, value, choices))
+    if (form == "fitted") != (file is not None):
+        raise BadInput("form: fitted needs a file that `lobra fit` wrote, and no other form takes one")
+    if file is not None:
+        source = read_source(file, "floor_form")
+        given = profiled_memory(source) if memory == "auto" else _memory(model, cluster, memory, rounding, reserve)
+        tps = [int(fit["tp"]) for fit in source["fits"]]
+        return fitted_cost(model, cluster, source, given, _candidates(model, cluster, tps, given, configs))
     room = _memory(model, cluster, memory, rounding, reserve)
     layer_source = None if form in ("paper", "roofline") else _source("floor_form", model, cluster)
     if form == "paper":
@@ -59,7 +70,7 @@ def cost_model(
         return PaperCost(model, coefficients, room, candidates, source["source"])
     if form == "floor":
         _need(layer_source, form, model, cluster)
-    prices, evidence = _fitted(layer_source, cluster) if layer_source else _roofline(model, cluster)
+    prices, evidence = fitted_layers(layer_source, cluster)[:2] if layer_source else _roofline(model, cluster)
     candidates = _candidates(model, cluster, prices, room, configs)
     return LayeredCost(model, cluster, shared_prices(prices, model, cluster), room, candidates, evidence)
 
@@ -146,28 +157,6 @@ def _need(source: dict[str, Any] | None, what: str, model: ModelSpec, cluster: C
             "use form=auto or form=roofline, and memory=auto"
         )
     return source
-
-
-def _fitted(source: Mapping[str, Any], cluster: ClusterSpec) -> tuple[dict[int, LayerPrice], Evidence]:
-    share = source["forward_share"]
-    prices, hull, errors = {}, {}, []
-    for fit in source["fits"]:
-        tp = int(fit["tp"])
-        if tp > max(cluster.sizes):
-            continue
-        prices[tp] = LayerPrice(
-            floor=float(fit["floor_seconds"]),
-            fixed=float(fit["fixed_seconds"]),
-            run=float(fit["run_seconds"]),
-            token=float(fit["token_seconds"]),
-            square=float(fit["square_seconds"]),
-            forward_linear=float(share["linear"]),
-            forward_attention=float(share["attention"]),
-        )
-        hull[tp] = (int(fit["tokens"][1]), int(fit["lengths"][1]))
-        errors.append(f"tp {tp} {fit['mean_error']:.1%}")
-    note = f"mean relative error of the fit: {', '.join(errors)}"
-    return prices, Evidence(source["status"], source["source"], hull, (note,))
 
 
 def _roofline(model: ModelSpec, cluster: ClusterSpec) -> tuple[dict[int, LayerPrice], Evidence]:

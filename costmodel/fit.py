@@ -12,57 +12,22 @@ import argparse
 import csv
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
-from scipy.optimize import nnls
 
+from costmodel.fitting import FORWARD_SHARE, description, fits_of, fitted_fits, forward_share, recompute_errors
+from costmodel.profile import Fit, Profile, fit_profile
+from costmodel.samples import Samples
 from costmodel.sources import read_source
-from lobra.batch import Array
 from lobra.errors import BadInput
 from lobra.files import write_atomically
 
 COLUMNS = ("tp", "seq_len", "mbs", "time")
-# Backward is 0.99-1.28 times forward for LoRA layers measured at 512 tokens a sequence (LoRAFusion's profiles, mean
-# 1.116 of 30 points), and 3 times for attention alone (FlashAttention-2 on H100: 2.9 at 8,192 tokens to 3.6 at 512).
-FORWARD_SHARE = {
-    "linear": 0.473,
-    "attention": 0.25,
-    "source": "backward / forward 1.116 (LoRAFusion, 30 LoRA layers); attention 3.0 (FlashAttention-2, H100)",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """Measured layer times of one tp; columns of [n]."""
-
-    tp: int
-    lengths: Array  # float64, tokens of a sequence
-    tokens: Array  # float64, tokens of the micro-batch
-    squares: Array  # float64, sum of squared lengths
-    seconds: Array  # float64, forward plus backward
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """max(floor, fixed + token N + square S2) seconds for one tp."""
-
-    floor: float
-    fixed: float
-    token: float
-    square: float
-
-    def seconds(self, profile: Profile) -> Array:
-        """What the form says for every point of the profile."""
-        line = self.fixed + self.token * profile.tokens + self.square * profile.squares
-        return np.maximum(self.floor, line)
-
-    def errors(self, profile: Profile) -> Array:
-        """Relative errors, signed."""
-        return self.seconds(profile) / profile.seconds - 1
+MAKER = "python -m costmodel.fit"
+TOO_FAR = 300.0  # between two tp; tensor parallelism gains or loses less
 
 
 def read_profile(path: Path) -> tuple[Profile, ...]:
@@ -84,8 +49,25 @@ def read_profile(path: Path) -> tuple[Profile, ...]:
         if len(part) < 4:
             raise BadInput(f"profile {path}: tp {tp:.0f} has {len(part)} points; at least four are needed")
         length, count = part[:, 1], part[:, 2]
+        if len(np.unique(count)) == 1:
+            raise BadInput(
+                f"profile {path}: tp {tp:.0f} has mbs {count[0]:.0f} only; what a micro-batch costs and what a "
+                "token costs cannot be told apart: give several"
+            )
         profiles.append(Profile(int(tp), length, length * count, length**2 * count, part[:, 3] * 1e-3))
+    _refuse_units(path, profiles)
     return tuple(profiles)
+
+
+def _refuse_units(path: Path, profiles: Sequence[Profile]) -> None:
+    """Refuse a tp whose times are in another unit than those of the rest."""
+    slowest = [float(np.median(profile.seconds / profile.tokens)) for profile in profiles]
+    for profile, seconds in zip(profiles, slowest, strict=True):
+        if max(slowest) > TOO_FAR * seconds or seconds > TOO_FAR * min(slowest):
+            raise BadInput(
+                f"profile {path}: times a token of tp {profile.tp} and of another tp differ by a factor of more than "
+                f"{TOO_FAR:.0f}; are some off by a thousand? time is milliseconds of one layer"
+            )
 
 
 def _numbers(path: Path, line: int, row: dict[str, Any]) -> list[float]:
@@ -101,24 +83,6 @@ def _numbers(path: Path, line: int, row: dict[str, Any]) -> list[float]:
     return values
 
 
-def fit_profile(profile: Profile) -> Fit:
-    """The floor form with the least relative squared error that the search finds."""
-    order = np.lexsort((profile.squares, profile.tokens))
-    inverse = 1 / profile.seconds[order]
-    design = np.stack([np.ones(len(order)), profile.tokens[order], profile.squares[order]], axis=1) * inverse[:, None]
-    best, least = Fit(0.0, 0.0, 0.0, 0.0), float("inf")
-    for low in range(len(order) - 2):  # the smallest `low` micro-batches lie on the floor
-        floor = float(inverse[:low].sum() / (inverse[:low] ** 2).sum()) if low else 0.0
-        scale = design[low:].max(axis=0)
-        solution, _ = nnls(design[low:] / scale, np.ones(len(order) - low))
-        fixed, token, square = (float(value) for value in solution / scale)
-        candidate = Fit(floor, fixed, token, square)
-        error = float((candidate.errors(profile) ** 2).sum())
-        if error < least:
-            best, least = candidate, error
-    return best
-
-
 def describe(profile: Profile, fit: Fit) -> dict[str, Any]:
     """The fit as it stands in a source file: coefficients in seconds, hull of the points, relative errors."""
     errors = np.abs(fit.errors(profile))
@@ -127,7 +91,7 @@ def describe(profile: Profile, fit: Fit) -> dict[str, Any]:
         "tp": profile.tp,
         "floor_seconds": _short(fit.floor),
         "fixed_seconds": _short(fit.fixed),
-        "run_seconds": 0.0,
+        "run_seconds": _short(fit.run),
         "token_seconds": _short(fit.token),
         "square_seconds": _short(fit.square),
         "points": len(profile.seconds),
@@ -143,11 +107,30 @@ def _short(value: float) -> float:
     return float(f"{value:.8g}")
 
 
-def source_document(profiles: Sequence[Profile], description: dict[str, Any]) -> str:
-    """The source file, as YAML text."""
+def source_document(profiles: Sequence[Profile], description: dict[str, Any]) -> dict[str, Any]:
+    """The content of a source file."""
     fits = [describe(profile, fit_profile(profile)) for profile in profiles]
-    document = {"schema": 1, "kind": "floor_form", **description, "fits": fits}
-    head = "# Layer times, max(floor, fixed + token N + square S2) seconds; made by `python -m costmodel.fit`.\n"
+    return {"schema": 1, "kind": "floor_form", **description, "fits": fits}
+
+
+def samples_document(
+    samples: Samples, gpu: str, *, max_tokens: int | None = None, memory_gib: float | None = None
+) -> dict[str, Any]:
+    """The content of a source file from the samples of `lobra profile`."""
+    fits = fits_of(samples)
+    share = forward_share(samples, fits)
+    extras = fitted_fits(samples, max_tokens=max_tokens, memory_gib=memory_gib)
+    rows = [
+        describe(samples.profile(tp), fit) | extra for tp, fit, extra in zip(samples.tps, fits, extras, strict=True)
+    ]
+    whole = {"schema": 1, "kind": "floor_form", **description(samples, gpu), "forward_share": share}
+    errors = recompute_errors(samples, fits, share)
+    return whole | ({"recompute_errors": errors} if errors else {}) | {"fits": rows}
+
+
+def document_text(document: dict[str, Any], maker: str) -> str:
+    """A source file, as YAML text."""
+    head = f"# Layer times, max(floor, fixed + run R + token N + square S2) seconds; made by `{maker}`.\n"
     text: str = yaml.safe_dump(document, sort_keys=False, width=120, default_flow_style=None)
     return head + text
 
@@ -183,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         profiles = read_profile(options.profile)
-        write_atomically(options.output, source_document(profiles, _description(options)))
+        write_atomically(options.output, document_text(source_document(profiles, _description(options)), MAKER))
     except BadInput as error:
         sys.stderr.write(f"{error}\n")
         return 2

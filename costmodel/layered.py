@@ -97,15 +97,17 @@ class LayeredCost:
     def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant], shards: int = 1) -> Provenance:
         """What the answers rest on: measured, derived (measured times, composed by assumption) or roofline."""
         evidence, status, notes = self.evidence, self.evidence.status, list(self.evidence.notes)
-        if status == "measured" and (config.recompute or config.fsdp > 1 or shards > 1):
+        if status == "measured" and (config.pp > 1 or config.recompute or config.fsdp > 1 or shards > 1):
             status = "derived"
+        if config.pp > 1:
+            notes.append("pipelines: stages added up from layers, transfers from link bandwidth")
         if config.recompute:
             notes.append("recomputation: measured layer time plus an assumed forward share")
         if config.fsdp > 1:
             notes.append("sharded weights: gathering assumed hidden behind the layer")
         if shards > 1:
             notes.append("context parallelism: layer time divided, all-to-all from link bandwidth")
-        room = self.max_tokens(config, tenants)
+        room = self.max_tokens(config, tenants) * shards
         tokens, length = evidence.hull.get(config.tp, (room, room))
         if room > length:
             notes.append(

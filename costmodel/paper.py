@@ -88,7 +88,8 @@ class PaperCost:
     def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant]) -> Provenance:
         """What the answers rest on."""
         note = "the paper's form: transfers between stages and gradient synchronisation cost nothing"
-        return Provenance("measured", self.source, (note, *self.memory.notes(config, tenants)))
+        status = "derived" if config.pp > 1 else "measured"  # pp only divides the layers
+        return Provenance(status, self.source, (note, *self.memory.notes(config, tenants)))
 
     def _coefficients(self, config: ReplicaConfig, shards: int) -> Coefficients:
         if config.recompute or config.fsdp > 1:

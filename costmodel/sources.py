@@ -1,6 +1,6 @@
 """The data that the cost models rest on: YAML beside this file, each with its source."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,13 @@ def find_source(kind: str, gpu: str, model: str) -> dict[str, Any] | None:
         if (content.get("kind"), content.get("gpu"), content.get("model")) == (kind, gpu, model):
             return content
     return None
+
+
+def field(body: Mapping[str, Any], name: str) -> Any:
+    """A value of a source; BadInput where it is missing."""
+    if name not in body:
+        raise BadInput(f"source: the key '{name}' is missing; write the file with `lobra fit`")
+    return body[name]
 
 
 def nearest(what: str, value: str, choices: Iterable[str]) -> str:

@@ -12,7 +12,11 @@ from executor.data import SyntheticTokens, TokenSource
 from executor.description import Execution
 from executor.engine import Engine
 from executor.huggingface import open_huggingface
+from executor.identity import store_places
+from executor.mesh import own_rank
+from executor.patterns import PatternedTokens
 from executor.settings import Settings
+from executor.timing import Clock, ClockMaker
 from executor.tokens import StoredTokens
 from executor.weights import RandomWeights, WeightSource
 from lobra.errors import BadInput
@@ -22,16 +26,25 @@ from lobra.store import TokenStore, read_store
 
 @dataclass(slots=True)
 class Stores:
-    """Token stores below one folder, one a tenant, opened when a plan brings the tenant."""
+    """Token stores, one a tenant, opened when a plan brings the tenant: named each, or below one folder."""
 
-    root: Path
+    root: Path | None
+    named: dict[str, Path]
+    verify: bool  # their checksums
     opened: dict[str, TokenStore] = field(default_factory=dict)
 
     def admit(self, plan: DeploymentPlan) -> None:
         """Open what the plan's tenants need; BadInput where a tenant has no store."""
         for tenant in plan.tenants:
             if tenant.name not in self.opened:
-                self.opened[tenant.name] = read_store(self.root / tenant.name)
+                self.opened[tenant.name] = read_store(self._place(tenant.name), verify=self.verify)
+
+    def _place(self, name: str) -> Path:
+        if name in self.named:
+            return self.named[name]
+        if self.root is None:
+            raise BadInput(f"tenant '{name}': no token store is named for it; make one with `lobra prepare`")
+        return self.root / name
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +70,13 @@ def device_of(execution: Execution, local_rank: int) -> torch.device:
     return torch.device("cuda", local_rank) if usable and execution.device != "cpu" else torch.device("cpu")
 
 
-def assemble(execution: Execution, plan: DeploymentPlan, device: torch.device, origin: float) -> Assembly:
-    """The engine for the model of the first plan."""
+def assemble(
+    execution: Execution, plan: DeploymentPlan, device: torch.device, origin: float, clock: ClockMaker = Clock
+) -> Assembly:
+    """The engine for the model of the first plan; one rank of a job is enough to verify the stores."""
     weights, config = _model(dict(execution.model), plan)
-    tokens, admit = _data(dict(execution.data), config)
-    engine = Engine(config, weights, tokens, settings_of(execution), device=device, origin=origin)
+    tokens, admit = _data(dict(execution.data), config, verify=own_rank() == 0)
+    engine = Engine(config, weights, tokens, settings_of(execution), device=device, origin=origin, clock=clock)
     return Assembly(engine, config, admit)
 
 
@@ -78,14 +93,24 @@ def _model(knobs: dict[str, Any], plan: DeploymentPlan) -> tuple[WeightSource, M
     )
 
 
-def _data(knobs: dict[str, Any], config: ModelConfig) -> tuple[TokenSource, Callable[[DeploymentPlan], None]]:
+def _data(
+    knobs: dict[str, Any], config: ModelConfig, *, verify: bool
+) -> tuple[TokenSource, Callable[[DeploymentPlan], None]]:
     kind = knobs.pop("kind", None)
     if kind == "synthetic":
         return _called("data", SyntheticTokens, {"vocabulary": config.vocabulary, **knobs}), lambda _: None
+    if kind == "patterns":
+        return _called("data", PatternedTokens, {"vocabulary": config.vocabulary, **knobs}), lambda _: None
     if kind == "store" and set(knobs) == {"path"}:
-        stores = Stores(Path(knobs["path"]))
+        stores = Stores(Path(knobs["path"]), {}, verify)
         return StoredTokens(stores.opened), stores.admit
-    raise BadInput(f"execution: data is {kind!r} with {sorted(knobs)}; use synthetic with a seed, or store with a path")
+    if kind == "stores":
+        stores = Stores(None, store_places(knobs), verify)
+        return StoredTokens(stores.opened), stores.admit
+    raise BadInput(
+        f"execution: data is {kind!r} with {sorted(knobs)}; use synthetic or patterns with a seed, store with a path, "
+        "or stores with a path for each tenant"
+    )
 
 
 def _called(owner: str, make: Callable[..., Any], knobs: dict[str, Any]) -> Any:

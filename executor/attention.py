@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch.nn import functional
-from torch.nn.attention import varlen
 
 from executor.settings import AttentionKind
 from lobra.errors import BadInput
@@ -44,15 +43,15 @@ def attend(q: Tensor, k: Tensor, v: Tensor, segments: Sequence[Segment], kind: A
 
 
 def _loop(q: Tensor, k: Tensor, v: Tensor, segments: Sequence[Segment]) -> list[Tensor]:
-    parts, start = [], 0
-    for length, equal in groupby(segments, key=lambda segment: segment[1]):
-        count = sum(1 for _ in equal)
-        end = start + count * length
-        hq, hk, hv = (x[start:end].view(count, length, *x.shape[1:]).transpose(1, 2) for x in (q, k, v))
-        grouped = q.shape[1] != k.shape[1]
+    equals = [(length, sum(1 for _ in equal)) for length, equal in groupby(segments, key=lambda segment: segment[1])]
+    sizes = [length * count for length, count in equals]
+    grouped = q.shape[1] != k.shape[1]
+    parts = []
+    # split, not slices: their gradients would each be a zero tensor of the whole stream
+    for (length, count), *own in zip(equals, *(torch.split(x, sizes) for x in (q, k, v)), strict=True):
+        hq, hk, hv = (x.view(count, length, *x.shape[1:]).transpose(1, 2) for x in own)
         out = functional.scaled_dot_product_attention(hq, hk, hv, is_causal=True, enable_gqa=grouped)
-        parts.append(out.transpose(1, 2).reshape(end - start, *q.shape[1:]))
-        start = end
+        parts.append(out.transpose(1, 2).reshape(count * length, *q.shape[1:]))
     return parts
 
 
@@ -67,6 +66,8 @@ def _mask(q: Tensor, k: Tensor, v: Tensor, segments: Sequence[Segment]) -> list[
 
 
 def _varlen(q: Tensor, k: Tensor, v: Tensor, segments: Sequence[Segment]) -> list[Tensor]:
+    from torch.nn.attention import varlen  # noqa: PLC0415  # 1.3 CPU seconds that no rank on a CPU need pay
+
     borders = [start for start, _ in segments] + [q.shape[0]]
     cumulative = torch.tensor(borders, dtype=torch.int32, device=q.device)
     longest = max(length for _, length in segments)

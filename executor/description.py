@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from executor.identity import data_identity, model_identity
 from lobra.codec import parse
 from lobra.errors import BadInput
 from lobra.files import write_atomically
@@ -34,11 +35,15 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How a job runs. The first three decide its numbers; the rest say how it is run and watched."""
+    """How a job runs. The first three decide its numbers; the rest say how it is run and watched.
+
+    model: random with a seed, or directory with its path. data: synthetic or patterns with a seed, store with the path
+    of a folder that holds a store for each tenant, or stores with a path for each tenant by name.
+    """
 
     settings: Knobs = ()  # of executor.settings.Settings, by name; what is not named keeps its default
-    model: Knobs = (("kind", "random"), ("seed", 0))  # or kind directory with its path
-    data: Knobs = (("kind", "synthetic"), ("seed", 0))  # or kind store with its path
+    model: Knobs = (("kind", "random"), ("seed", 0))
+    data: Knobs = (("kind", "synthetic"), ("seed", 0))
     ranks: int = 1
     device: str = "auto"  # cuda where there is one for every local rank, else cpu
     threads: int = 1  # of a rank on the CPU: more than the cores allow costs 12-20x (measured)
@@ -50,6 +55,7 @@ class Execution:
     checkpoint_seconds: float = 600.0
     keep: int = 2  # generations of checkpoints
     failed_saves: int = 10  # steps that go on while a checkpoint cannot be written
+    counted: tuple[int, ...] = ()  # steps in which the bytes kept for backward are counted, which takes time
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
@@ -65,9 +71,12 @@ class Execution:
             raise BadInput(f"execution: device is {self.device!r}; choose auto, cpu or cuda")
 
     def numerics(self) -> str:
-        """sha256 of what decides the numbers: a checkpoint is only continued under the same."""
-        kept = {name: dict(getattr(self, name)) for name in ("settings", "model", "data")}
-        return _sha256(kept)
+        """sha256 of what decides the numbers: a checkpoint is only continued under the same.
+
+        Files count by their content (manifests of stores, a model's config.json and its files' sizes), not their place.
+        """
+        model, data = dict(self.model), dict(self.data)
+        return _sha256({"settings": dict(self.settings), "model": model_identity(model), "data": data_identity(data)})
 
 
 def knobs(values: dict[str, Any]) -> Knobs:
@@ -112,7 +121,7 @@ def _execution(body: dict[str, Any]) -> Execution:
     known = {field.name for field in fields(Execution)}
     if set(body) != known:
         raise BadInput(f"$.execution: its fields differ from those of this version in {sorted(set(body) ^ known)}")
-    values = {**body, "faults": tuple(Fault(**fault) for fault in body["faults"])}
+    values = {**body, "faults": tuple(Fault(**fault) for fault in body["faults"]), "counted": tuple(body["counted"])}
     return Execution(**{**values, **{name: knobs(body[name]) for name in ("settings", "model", "data")}})
 
 
@@ -122,6 +131,7 @@ def _plain(execution: Execution) -> dict[str, Any]:
         **body,
         **{name: dict(body[name]) for name in ("settings", "model", "data")},
         "faults": list(body["faults"]),
+        "counted": list(body["counted"]),
     }
 
 

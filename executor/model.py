@@ -5,6 +5,7 @@ activation is [t, h]; inside attention and feed-forward it is [T, width / tp]. E
 rank, which does its own t tokens: exact, without communication, for the memory of one table.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +20,7 @@ from executor.data import Stream
 from executor.lora import lora_linear
 from executor.loss import token_losses
 from executor.mesh import Context, Group, Place, token_slice
+from executor.pointwise import gated, rotate
 from executor.settings import AttentionKind, LoraKind
 from executor.shards import even_slice, weight_block
 from executor.tensor_parallel import gather, reduce_scatter
@@ -85,6 +87,12 @@ class Stage:
             return x
         return token_losses(self._normal(x, self.norm), self.head, given.stream.labels[given.own])
 
+    def weights(self) -> Iterator[Tensor]:
+        """Every frozen tensor."""
+        yield from (table for table in (self.embedding, self.norm, self.head) if table is not None)
+        for layer in self.layers:
+            yield from (layer.attention_norm, layer.feedforward_norm, *layer.weights.values(), *layer.biases.values())
+
     def _normal(self, x: Tensor, weight: Tensor) -> Tensor:
         return functional.rms_norm(x, (self.config.hidden,), weight, self.config.rms_epsilon)
 
@@ -113,15 +121,9 @@ class Stage:
 
     def _feedforward(self, x: Tensor, layer: LayerWeights, given: Input) -> Tensor:
         full = gather(x, self.tensor)
-        gate = functional.silu(self._linear(full, "gate_proj", layer, given))
-        inner = gate * self._linear(full, "up_proj", layer, given)
+        gate, up = (self._linear(full, module, layer, given) for module in ("gate_proj", "up_proj"))
+        inner = gated(gate, up)
         return reduce_scatter(self._linear(inner, "down_proj", layer, given), self.tensor)
-
-
-def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotary positions on [T, heads, d]: element i pairs with element i + d / 2, as in Hugging Face's Llama."""
-    first, second = x.chunk(2, -1)
-    return torch.cat((first * cosine - second * sine, second * cosine + first * sine), -1)
 
 
 def make_input(

@@ -1,11 +1,12 @@
-"""An engine whose every phase is a mark of progress."""
+"""A clock whose every block is a mark of progress."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from executor.engine import Engine
-from executor.timing import Clock
+import torch
+
+from executor.timing import Clock, ClockMaker
 from executor.watch import Watch
 from lobra.trace import Span, SpanKind
 
@@ -20,7 +21,7 @@ class ObservedClock:
     @contextmanager
     def __call__(self, kind: SpanKind, microbatch: int = -1) -> Iterator[None]:
         """Time a block."""
-        self.watch.mark(kind, microbatch)
+        self.watch.mark("deployment" if kind == "deploy" else kind, microbatch)
         with self.clock(kind, microbatch):
             yield
 
@@ -29,6 +30,10 @@ class ObservedClock:
         return self.clock.take()
 
 
-def observe(engine: Engine, watch: Watch) -> None:
-    """From now on the engine's phases mark progress; to be called after each deployment."""
-    engine._clock = ObservedClock(engine._clock, watch)  # type: ignore[assignment]  # noqa: SLF001
+def observed(watch: Watch) -> ClockMaker:
+    """Makes clocks that mark progress."""
+
+    def make(replica: int, stage: int, device: torch.device, origin: float) -> ObservedClock:
+        return ObservedClock(Clock(replica, stage, device, origin), watch)
+
+    return make

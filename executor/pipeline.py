@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from executor.mesh import Group, Mesh
 from executor.model import Input, Stage
-from executor.timing import Clock
+from executor.timing import StepClock
 from lobra.schedule import Direction, one_forward_one_backward
 
 Tensor = torch.Tensor
@@ -57,7 +57,7 @@ class _Wire:
 class _Player:
     """Runs forwards and backwards of one stage and keeps the graphs between them."""
 
-    def __init__(self, stage: Stage, inputs: Sequence[Input], clock: Clock) -> None:
+    def __init__(self, stage: Stage, inputs: Sequence[Input], clock: StepClock) -> None:
         self.stage = stage
         self.inputs = inputs
         self.clock = clock
@@ -80,11 +80,12 @@ class _Player:
         x, y = self.open.pop(number)
         with self.clock("backward", number):
             if y.requires_grad:  # on a first stage without any adapter nothing depends on a parameter
-                y.backward(torch.ones_like(y) if slope is None else slope)  # type: ignore[no-untyped-call]
+                # the gradient of a sum: given one for y itself, torch imports a second's worth of symbolic shapes first
+                (y.sum() if slope is None else (y * slope).sum()).backward()  # type: ignore[no-untyped-call]
         return None if x is None else x.grad
 
 
-def run(stage: Stage, mesh: Mesh, inputs: Sequence[Input], clock: Clock, dtype: torch.dtype) -> list[Tensor]:
+def run(stage: Stage, mesh: Mesh, inputs: Sequence[Input], clock: StepClock, dtype: torch.dtype) -> list[Tensor]:
     """Play a step's micro-batches; adapter gradients add up in their leaves. The last stage returns token losses."""
     place = stage.place
     score = list(one_forward_one_backward(place.stage, place.pp, len(inputs)))

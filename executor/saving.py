@@ -37,7 +37,7 @@ class Saver:
         self._control = control
         self._watch = watch
         self._leads = control.rank == 0
-        self._numerics = execution.numerics()
+        self._numerics = execution.numerics() if self._leads else ""
         self._last = 0  # steps at the last save
         self._at = time.monotonic()
         self._failures = 0

@@ -4,6 +4,7 @@ Every rank makes the same calls in the same order; rank 0 alone reads the feed a
 """
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from executor.failures import Kind
 from executor.feed import DIRECTIVES, TRACE, Appender, Follower
 from executor.feeder_pulse import FeederPulse
 from executor.manifest import Cursor
-from executor.observed import observe
+from executor.observed import observed
 from executor.reporting import report_of, told_by_rank
 from executor.resumption import Resumption, check_replay, load_states
+from executor.saved import counting
 from executor.saving import Saver
 from executor.watch import Watch
 from lobra import codec
@@ -156,14 +158,13 @@ class Session:
         first = self._assembly is None
         with self._watch.allowing(self._execution.setup_seconds):
             self._watch.mark("deployment")
-            made = self._assembly or assemble(self._execution, plan, self._device, self._origin)
+            made = self._assembly or assemble(self._execution, plan, self._device, self._origin, observed(self._watch))
             self._assembly = made
             made.admit(plan)
             self._saver.admit(plan)
             old = {tenant.name for tenant in self._plan.tenants} if self._plan is not None and not first else set()
             self._saver.park(sorted(old - {tenant.name for tenant in plan.tenants}), made, self._played)
             spans = made.engine.deploy(plan)
-            observe(made.engine, self._watch)
             if not first:
                 self._before += spans
                 self._saver.unpark([tenant for tenant in plan.tenants if tenant.name not in old], made, self._played)
@@ -176,11 +177,15 @@ class Session:
         assert self._assembly is not None
         self._watch.step = self._played
         self._watch.mark("step")
-        result = self._assembly.engine.run_step(step)
+        engine, counted = self._assembly.engine, step.step in self._execution.counted
+        with counting(engine, step) if counted else nullcontext() as kept:
+            result = engine.run_step(step)
         self._played += 1
         self._cursors = advanced(self._cursors, plan.tenants, step)
         self._watch.mark("report")
-        told = self._control.collect_json(told_by_rank(result, self._before, self._peak()))
+        told = self._control.collect_json(
+            told_by_rank(result, self._before, self._peak() if kept is None else kept.peak)
+        )
         ended = self._now()
         if self._trace is not None:
             self._trace.append(

@@ -2,11 +2,29 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 import torch
 
 from lobra.trace import Span, SpanKind
+
+
+class StepClock(Protocol):
+    """What an engine times itself with."""
+
+    def __call__(self, kind: SpanKind, microbatch: int = -1) -> AbstractContextManager[None]:
+        """Time a block."""
+
+    def take(self) -> tuple[Span, ...]:
+        """The spans since the last call."""
+
+
+class ClockMaker(Protocol):
+    """Makes the clock of a place in a deployment."""
+
+    def __call__(self, replica: int, stage: int, device: torch.device, origin: float) -> StepClock:
+        """Spans of this stage, in seconds since `origin`."""
 
 
 class Clock:

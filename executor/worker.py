@@ -7,6 +7,7 @@ tells in its exit code and in `ranks/rank-N.outcome.json`: 0 done, 2 bad input, 
 
 import argparse
 import contextlib
+import json
 import os
 import platform
 import sys
@@ -26,11 +27,13 @@ from executor.control import Control, kind_of
 from executor.crew import RANKS
 from executor.description import Execution
 from executor.failures import Kind, exit_code
+from executor.identity import MACHINE
 from executor.parentage import end_with_parent
 from executor.resumption import Resumption, find
 from executor.session import Session
 from executor.watch import Watch
 from lobra.errors import BadInput, Infeasible
+from lobra.files import write_atomically
 
 _SLACK_SECONDS = 60.0  # the watch speaks before a collective's own time-out, which names nobody
 
@@ -107,7 +110,7 @@ def play(folder: Path, seat: Seat, watch: Watch, socket: int | None) -> Kind:
         _meet(seat, execution, device, timeout, socket)
         control = Control(timeout)
         watch.mark("comparison of settings")
-        _compare(control, execution)
+        _compare(folder, control, execution, device)
     with watch.allowing(execution.setup_seconds):
         watch.mark("search for a checkpoint")
         resumption = _resume(folder, control, execution)
@@ -159,14 +162,33 @@ def _meet(seat: Seat, execution: Execution, device: torch.device, timeout: timed
     dist.init_process_group(backend, store=store, rank=seat.rank, world_size=seat.ranks, timeout=timeout)
 
 
-def _compare(control: Control, execution: Execution) -> None:
+def _compare(folder: Path, control: Control, execution: Execution, device: torch.device) -> None:
     """Refuse to begin unless every rank has the same description and runs the same versions."""
     versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+    if control.rank == 0:
+        write_atomically(folder / RANKS / MACHINE, json.dumps({**versions, **_machine(device)}, indent=2) + "\n")
     told = control.collect(description.agreed(execution, versions))
     for rank, words in enumerate(told):
         if words != told[0]:
             difference = description.first_difference(words, told[0])
             raise BadInput(f"rank {rank} differs from rank 0: {difference}; give all ranks the same run.json")
+
+
+def _machine(device: torch.device) -> dict[str, str | int]:
+    """The hardware on which times are taken."""
+    cores = len(os.sched_getaffinity(0))
+    if device.type == "cuda":
+        return {"hardware": torch.cuda.get_device_name(device), "device": "cuda", "cores": cores}
+    models = [line for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    name = models[0].partition(":")[2].strip() if models else platform.machine()
+    return {"hardware": name, "device": "cpu", "cores": cores}
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
 
 
 def _resume(folder: Path, control: Control, execution: Execution) -> Resumption:

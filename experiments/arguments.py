@@ -18,7 +18,15 @@ WITH_VALUE = {
     "--package": (),
 }
 HYDRA_KEYS = ("hydra/launcher", "hydra/sweeper", "hydra.launcher.", "hydra.sweeper.")
-MAIN_KEYS = {"plan": "policy", "run": "policy", "figure": "name", "export": "run"}
+MAIN_KEYS = {
+    "plan": "policy",
+    "run": "policy",
+    "prepare": "text",
+    "fit": "samples",
+    "validate": "run",
+    "figure": "name",
+    "export": "run",
+}
 
 
 def prepare(verb: str, arguments: Sequence[str]) -> list[str]:

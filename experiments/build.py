@@ -7,12 +7,17 @@ from typing import Any, cast
 
 from costmodel.catalogue import cost_model
 from costmodel.hardware import cluster_spec, model_spec
+from executor.huggingface_config import read_config, spec_of
 from experiments import schema
 from experiments import schema_policy as parts
 from experiments.published import Published
+from experiments.schema_executor import Torch
+from experiments.shipped import tenants_file
+from experiments.torch_backend import torch_backend
 from experiments.walk import World
 from lobra.errors import BadInput, Infeasible
 from lobra.protocols import Backend, Batching, CostModel, DeploymentPolicy, DispatchPolicy, Grouping, Workload
+from lobra.spec import ClusterSpec, ModelSpec
 from policies.batching.boundaries import DynamicBuckets, FixedBuckets
 from policies.batching.packed import Packed
 from policies.batching.padded import Padded
@@ -37,22 +42,39 @@ def build_world(config: schema.World) -> World:
         raise BadInput(f"steps is {config.steps}; at least 1 batch is needed")
     if config.seed < 0:
         raise BadInput(f"seed is {config.seed}; it must not be negative")
-    cluster = config.cluster
-    for key in ("nodes", "gpus_per_node"):
-        if getattr(cluster, key) < 1:
-            raise BadInput(f"cluster.{key} is {getattr(cluster, key)}; a cluster needs at least 1")
-    model = model_spec(config.model.name)
-    changed = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in vars(cluster).items()
-        if key not in ("name", "nodes", "gpus_per_node") and value is not None
-    }
-    hardware = cluster_spec(cluster.name, cluster.nodes, cluster.gpus_per_node, **changed)
+    model, hardware = build_model(config.model), build_cluster(config.cluster)
     with _about("cost"):
-        cost = cost_model(model, hardware, form=_word(config.cost.form), memory=_word(config.cost.memory))
+        cost = cost_model(
+            model,
+            hardware,
+            form=_word(config.cost.form),
+            memory=_word(config.cost.memory),
+            file=Path(config.cost.file) if config.cost.file is not None else None,
+        )
     with _about("workload"):
         workload = build_workload(config.workload, config.seed)
     return World(workload, model, hardware, cost)
+
+
+def build_model(config: schema.Model) -> ModelSpec:
+    """The base model: of the catalogue, or with the sizes of a Hugging Face directory."""
+    if config.path is None:
+        return model_spec(config.name)
+    with _about("model.path"):
+        return spec_of(read_config(Path(config.path)), config.name)
+
+
+def build_cluster(config: schema.Cluster) -> ClusterSpec:
+    """The hardware, with what is changed about it."""
+    for key in ("nodes", "gpus_per_node"):
+        if getattr(config, key) < 1:
+            raise BadInput(f"cluster.{key} is {getattr(config, key)}; a cluster needs at least 1")
+    changed = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in vars(config).items()
+        if key not in ("name", "nodes", "gpus_per_node") and value is not None
+    }
+    return cluster_spec(config.name, config.nodes, config.gpus_per_node, **changed)
 
 
 @contextmanager
@@ -81,7 +103,7 @@ def build_workload(config: Any, seed: int) -> Workload:
             )
         case schema.OwnWorkload(kind="own"):
             return own_workload(
-                Path(config.file),
+                tenants_file(config.file),
                 seed=seed,
                 sampler=config.sampler,
                 overlong=config.overlong,
@@ -91,21 +113,29 @@ def build_workload(config: Any, seed: int) -> Workload:
     raise _by_hand("workload", config)
 
 
-def build_backend(config: schema.Sim, cost: CostModel, seed: int) -> Callable[[], Backend]:
-    """Makes a fresh backend a group."""
-    if config.kind != "sim":
-        raise _by_hand("backend", config)
+def build_backend(config: schema.World, world: World) -> Callable[[Path], Backend]:
+    """Makes a fresh backend for a group, given the group's folder."""
+    match config.backend:
+        case schema.Sim(kind="sim"):
+            simulator = build_simulator(config.backend, world.cost, config.seed)
+            return lambda _: simulator
+        case Torch(kind="torch"):
+            return torch_backend(config, world.cluster, world.workload.tenants)
+    raise _by_hand("backend", config.backend)
+
+
+def build_simulator(config: schema.Sim, cost: CostModel, seed: int) -> Simulator:
+    """The simulator with its knobs."""
     knobs = config.noise
     noise = Noise(seed, knobs.jitter_sigma, knobs.straggler_probability, knobs.straggler_factor)
     quiet = knobs.jitter_sigma == 0 and knobs.straggler_probability == 0
-    simulator = Simulator(
+    return Simulator(
         cost,
         fidelity=_word(config.fidelity),
         planning_seconds=config.planning_seconds,
         deploy_seconds=config.deploy_seconds,
         noise=None if quiet else noise,
     )
-    return lambda: simulator
 
 
 def build_policy(config: parts.Policy, seed: int) -> Policy:
@@ -191,6 +221,9 @@ def build_deployment(
         case parts.Paper(kind="paper"):
             form = Fixed("1,1x1", batching, dispatch, batches=config.batches, seed=seed, longest=_word(config.longest))
             return Published(system, config.plans, config.tenants, form)
+        case parts.Given(kind="given"):
+            batches, longest = config.batches, _word(config.longest)
+            return Fixed(config.replicas, batching, dispatch, batches=batches, seed=seed, longest=longest)
     raise _by_hand("policy.deployment", config)
 
 

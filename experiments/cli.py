@@ -1,7 +1,8 @@
 """The console script `lobra VERB [key=value ...]`: finds the verb, gives the rest to Hydra, ends with a truthful code.
 
-Exit codes: 0 done, 2 bad input, 3 infeasible, 4 partial, 5 interrupted (start again: finished points are skipped),
-6 internal. Heavy modules are imported where a verb needs them, so that `lobra` and its refusals stay quick.
+Exit codes: 0 done, 2 bad input, 3 infeasible, 4 partial, 5 interrupted or preempted (start again: finished points are
+skipped, a real run goes on from its newest checkpoint), 6 internal or a rank's failure. Heavy modules are imported
+where a verb needs them, so that `lobra` and its refusals stay quick.
 """
 
 import importlib.util
@@ -19,11 +20,15 @@ VERBS = {
     "plan": "deploy one policy and say how good the plan is",
     "run": "play one policy on one backend",
     "compare": "many policies side by side on the same batches",
+    "prepare": "make a token store of text",
+    "profile": "time micro-batches on real ranks",
+    "fit": "coefficients of the cost model from a profile",
+    "validate": "compare the simulator with a real run",
     "figure": "draw a figure of finished results",
     "export": "write traces in other formats",
     "doctor": "say what is installed",
 }
-PACKAGES = ("workloads", "costmodel", "policies", "sim", "experiments", "conf")
+PACKAGES = ("workloads", "costmodel", "policies", "sim", "executor", "experiments", "conf")
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ from omegaconf.errors import (
     ValidationError,
 )
 
-from experiments import schema, schema_policy
+from experiments import schema, schema_executor, schema_policy
 
 ConfigurationError = (HydraException, OmegaConfBaseException)
 
@@ -40,7 +40,7 @@ def one_line(error: BaseException) -> str:
         return f"{found[1]}: {_lower(found[2])}; it sets what the chosen options do not have"
     if (found := _AMBIGUOUS.search(str(error))) is not None:
         key = found[1].partition("=")[0]
-        return f"{key}: {found[1]} lists several values; write {key}=[...] for a list, or add -m to sweep over them"
+        return f"{key}: {found[1]} lists several values; write {key}=[...] for a list, \"{key}='...'\" for a text with commas, or add -m to sweep over them"
     return _lower(_first(str(error)))
 
 
@@ -75,10 +75,13 @@ def _unknown_key(error: OmegaConfBaseException) -> str:
     return f"{key}: there is no such key; {_nearest(key, known)}"
 
 
+_TWINS = (schema.__name__, schema_executor.__name__, schema_policy.__name__)
+
+
 def _keys(error: OmegaConfBaseException) -> list[str]:
     """Keys of the part of the configuration in which the unknown one was sought."""
     kind = error.object_type
-    if not isinstance(kind, type) or kind.__module__ not in (schema.__name__, schema_policy.__name__):
+    if not isinstance(kind, type) or kind.__module__ not in _TWINS:
         return []
     known = [field.name for field in fields(kind)]
     return [*known, "experiment"] if issubclass(kind, schema.World) else known

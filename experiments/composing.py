@@ -1,5 +1,6 @@
 """Policies by name: each composed from its own file, beside the configuration of a comparison."""
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import resources
@@ -15,6 +16,7 @@ from lobra.errors import BadInput
 
 ORDER = ("task_fused", "task_sequential", "length_based", "lobra")  # families, in the order of the tables
 OWN, PAPER = "own", "paper"
+_PLAN = re.compile(r"[0-9,;x/r ]+")  # of these its own reader makes sense, or says what is wrong
 
 
 def policy_names() -> tuple[str, ...]:
@@ -24,7 +26,7 @@ def policy_names() -> tuple[str, ...]:
 
 
 def policy_configs(names: Sequence[str], plans: str) -> dict[str, Policy]:
-    """The configurations of these policies; `plans` paper deploys the published plans."""
+    """The configurations of these policies; `plans` as in `experiments.schema.World`."""
     known = policy_names()
     for name in names:
         if name not in known:
@@ -40,16 +42,21 @@ def policy_configs(names: Sequence[str], plans: str) -> dict[str, Policy]:
 
 
 def with_plans(policy: Policy, plans: str) -> Policy:
-    """This policy, on the published plans where `plans` is paper."""
+    """This policy, on the published plans or a given one where `plans` says so."""
     if more := _deployment(plans):
         policy.deployment = _compose(more).deployment
     return policy
 
 
 def _deployment(plans: str) -> list[str]:
-    if plans not in (OWN, PAPER):
-        raise BadInput(f"plans is {plans!r}; choose {OWN} (every policy plans for itself) or {PAPER} (published plans)")
-    return [f"policy/deployment={PAPER}"] if plans == PAPER else []
+    if plans in (OWN, PAPER):
+        return [f"policy/deployment={PAPER}"] if plans == PAPER else []
+    if not _PLAN.fullmatch(plans):
+        raise BadInput(
+            f"plans is {plans!r}; choose {OWN} (every policy plans for itself), {PAPER} (published plans) or give a "
+            "plan as tp,pp x count, such as '2,1x1;1,1x2'"
+        )
+    return ["policy/deployment=given", f"policy.deployment.replicas='{plans}'"]
 
 
 def _compose(overrides: list[str]) -> Policy:

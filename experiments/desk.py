@@ -1,14 +1,21 @@
 """Who does which verb: everything heavy is imported here, once the configuration is known to be sound."""
 
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from experiments import schema, verbs
+from experiments import verbs
 from experiments.doctor import doctor
 from experiments.export import export
 from experiments.figures import figure
-from experiments.job import Work
+from experiments.fitting import fit
+from experiments.job import Work, in_folder
+from experiments.preparing import prepare
+from experiments.profile import profile
+from experiments.schema import Export, Figure
+from experiments.schema_executor import Fit, Prepare, Profile, Validate
+from experiments.validate import validate
 
 
 def worker(verb: str) -> Work:
@@ -17,11 +24,19 @@ def worker(verb: str) -> Work:
 
 
 def act(verb: str, config: DictConfig) -> int:
-    """Do a verb that reads results, or none; 0 when done."""
-    OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # says which value is missing
-    asked = OmegaConf.to_object(config)
-    if verb == "figure":
-        return figure(cast(schema.Figure, asked))
-    if verb == "export":
-        return export(cast(schema.Export, asked))
+    """Do a verb that composes no policy; 0 when done."""
+    plain = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
+    match asked := OmegaConf.to_object(config):
+        case Figure():
+            return figure(asked)
+        case Export():
+            return export(asked)
+        case Prepare():
+            return in_folder(verb, plain, partial(prepare, asked))
+        case Profile():
+            return in_folder(verb, plain, partial(profile, asked))
+        case Fit():
+            return in_folder(verb, plain, partial(fit, asked))
+        case Validate():
+            return in_folder(verb, plain, partial(validate, asked))
     return doctor()

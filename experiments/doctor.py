@@ -10,7 +10,7 @@ from experiments.rundir import PACKAGES, git_commit, version
 from experiments.tables import print_table
 from policies.solvers import Program, SolverName, solve
 
-OPTIONAL = ("torch", "tokenizers", "hydra-joblib-launcher", "hydra-submitit-launcher", "hydra-optuna-sweeper")
+OPTIONAL = ("safetensors", "tokenizers", "hydra-joblib-launcher", "hydra-submitit-launcher", "hydra-optuna-sweeper")
 BREAKS_HYDRA = (
     "hydra-ax-sweeper",
     "hydra-nevergrad-sweeper",
@@ -20,8 +20,8 @@ BREAKS_HYDRA = (
 def doctor() -> int:
     """Print versions, solvers and plug-ins; 0, whatever was found."""
     rows = [("python", platform.python_version()), ("commit", git_commit() or "no checkout"), ("numpy", np.__version__)]
-    rows += [(package, version(package) or "absent") for package in PACKAGES if package != "numpy"]
-    rows += [(package, version(package) or "absent (optional)") for package in OPTIONAL]
+    rows += [(package, version(package) or "absent") for package in PACKAGES if package not in ("numpy", "torch")]
+    rows += [(package, version(package) or "absent (optional)") for package in ("torch", *OPTIONAL)]
     rows += [
         (package, f"{found}: remove it, it breaks Hydra 1.3") for package in BREAKS_HYDRA if (found := version(package))
     ]

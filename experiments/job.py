@@ -12,8 +12,10 @@ from experiments import schema
 from experiments.composing import policy_configs, policy_names, with_plans
 from experiments.rundir import digest, locked, write_run
 from experiments.schema_policy import Policy
+from experiments.shipped import tenants_file
 from lobra.errors import BadInput
 from lobra.files import write_atomically
+from lobra.store import MANIFEST
 from workloads.strict_yaml import read_yaml
 
 RUNS = Path("runs")
@@ -60,13 +62,23 @@ def job_of(verb: str, config: DictConfig) -> Job:
         names = typed.policies if typed.policies is not None else policy_names()
         policies = policy_configs(names, typed.plans)
     plain["policies"] = {name: asdict(policy) for name, policy in policies.items()}
-    return Job(verb, typed, policies, plain, digest(verb, plain, evidence(typed.workload)))
+    return Job(verb, typed, policies, plain, digest(verb, plain, evidence(typed.workload, *_named_files(typed))))
 
 
 def perform(job: Job, folder: Path, work: Work) -> Done:
     """Do the work in its run directory, which nobody else writes to meanwhile."""
     with locked(folder, wait=False):
         return begun(job, folder, work)
+
+
+def in_folder(verb: str, plain: dict[str, Any], work: Callable[[Path], int]) -> int:
+    """Do a verb without policies in its run directory; its exit code."""
+    name = digest(verb, plain)
+    folder = Path(plain["run_dir"]) if plain["run_dir"] else RUNS / verb / name
+    with locked(folder, wait=False):
+        (folder / "summary.json").unlink(missing_ok=True)
+        write_run(folder, verb, name, plain)
+        return work(folder)
 
 
 def begun(job: Job, folder: Path, work: Work) -> Done:
@@ -78,18 +90,27 @@ def begun(job: Job, folder: Path, work: Work) -> Done:
     return work(job, folder)
 
 
-def evidence(workload: Any) -> str:
-    """Hash of a user's own workload file and of every file that it names; "" for the catalogue's."""
-    if not isinstance(workload, schema.OwnWorkload):
-        return ""
-    path = Path(workload.file)
+def evidence(workload: Any, *others: Path) -> str:
+    """Hash of a user's own workload file, of every file that it names, and of others; "" where there is none."""
+    files = [*others, *(_tenants_files(workload) if isinstance(workload, schema.OwnWorkload) else [])]
+    parts = [file.read_bytes() for file in files if file.is_file()]
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest() if files else ""
+
+
+def _named_files(config: schema.World) -> list[Path]:
+    """Files beside the workload's: coefficients, and the description of a model directory."""
+    files = [Path(config.cost.file)] if config.cost.file is not None else []
+    return files if config.model.path is None else [*files, Path(config.model.path) / "config.json"]
+
+
+def _tenants_files(workload: schema.OwnWorkload) -> list[Path]:
+    """A user's own workload file and every file that it names, of a token store its manifest."""
+    path = tenants_file(workload.file)
     if not path.is_file():
         raise BadInput(f"workload.file: {workload.file} is no file; give the YAML that describes the tenants")
-    raw = path.read_bytes()
-    named = sorted(set(_texts(read_yaml(raw, str(path)))))
+    named = sorted(set(_texts(read_yaml(path.read_bytes(), str(path)))))
     files = [path.parent / text for text in named if len(text) < 4096 and "\0" not in text]
-    parts = [raw, *(file.read_bytes() for file in files if file.is_file())]
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+    return [path, *(file / MANIFEST if file.is_dir() else file for file in files)]
 
 
 def _texts(value: Any) -> Iterator[str]:

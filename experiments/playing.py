@@ -11,6 +11,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
+from executor.failures import RankFailure
+from experiments import schema
 from experiments.build import build_backend, build_policy, build_world
 from experiments.compare import Failure, Outcome, Result, result_of
 from experiments.failures import exit_code_of, reason
@@ -47,6 +49,8 @@ def workers_of(job: Job) -> int:
     asked = job.config.workers
     if asked is not None and asked < 1:
         raise BadInput(f"workers is {asked}; at least 1 process must play")
+    if not isinstance(job.config.backend, schema.Sim):
+        return 1  # real ranks share the devices with nobody
     useful = max(1, len(job.policies) // POLICIES_A_WORKER)
     return min(len(os.sched_getaffinity(0)), useful) if asked is None else min(asked, len(job.policies))
 
@@ -60,12 +64,12 @@ def play_alone(job: Job, name: str, folder: Path) -> tuple[Outcome, float]:
 
 def play(job: Job, name: str, folder: Path, world: World, tick: Tick) -> Outcome:
     """Play one policy."""
-    backend = build_backend(job.config.backend, world.cost, job.config.seed)
+    backend = build_backend(job.config, world)
     try:
         policy = build_policy(job.policies[name], job.config.seed)
         groups = walk(policy, world, backend, steps=job.config.steps, folder=folder / name, tick=tick)
         return result_of(groups, world.cost)
-    except (BadInput, Infeasible) as error:
+    except (BadInput, Infeasible, RankFailure) as error:
         return Failure(reason(error), exit_code_of(error))
 
 

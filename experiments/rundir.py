@@ -16,7 +16,7 @@ from lobra.errors import BadInput
 from lobra.files import write_atomically
 
 SCHEMA = 1
-PACKAGES = ("lobra", "numpy", "scipy", "highspy", "gurobipy", "simpy", "hydra-core", "omegaconf", "pyarrow")
+PACKAGES = ("lobra", "numpy", "scipy", "highspy", "gurobipy", "simpy", "hydra-core", "omegaconf", "pyarrow", "torch")
 NO_PART_OF_A_RESULT = ("run_dir", "fail_fast", "workers")  # they say where and how, not what
 
 

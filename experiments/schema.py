@@ -10,11 +10,13 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
+from experiments.schema_executor import Fit, Prepare, Profile, Torch, Validate
 from experiments.schema_policy import (
     Balanced,
     Cheapest,
     Dynamic,
     Fixed,
+    Given,
     Heterogeneous,
     Homogeneous,
     OneByOne,
@@ -29,9 +31,10 @@ from experiments.schema_policy import (
 
 @dataclass
 class Model:
-    """A base model of the catalogue."""
+    """A base model: of the catalogue, or in a Hugging Face directory."""
 
     name: str = MISSING
+    path: str | None = None  # of the directory
 
 
 @dataclass
@@ -84,6 +87,7 @@ class Cost:
 
     form: str = "auto"
     memory: str = "auto"
+    file: str | None = None  # for fitted: what `lobra fit` wrote
 
 
 @dataclass
@@ -119,9 +123,9 @@ class World:
     run_dir: str | None = None
     workers: int | None = None  # for compare: processes that play at once; none given: one a core where it pays
     fail_fast: bool = False  # in a sweep: leave the remaining points out after a failed one
-    plans: str = "own"  # own: every policy plans for itself; paper: the published plans
+    plans: str = "own"  # own: every policy plans for itself; paper: the published plans; or one, as 2,1x1;1,1x2
     policies: list[str] | None = None  # for compare: which; none given: all
-    backend: Sim = field(default_factory=Sim)  # not for plan
+    backend: Any = MISSING  # not for plan
 
 
 @dataclass
@@ -181,15 +185,20 @@ VERBS: dict[str, type] = {
     "plan": Plan,
     "run": Run,
     "compare": Compare,
+    "prepare": Prepare,
+    "profile": Profile,
+    "fit": Fit,
+    "validate": Validate,
     "figure": Figure,
     "export": Export,
     "doctor": Doctor,
 }
 
 OPTIONS: dict[str, tuple[type, ...]] = {
+    "backend": (Sim, Torch),
     "workload": (NamedWorkload, OwnWorkload),
     "policy/grouping": (Together, OneByOne),
-    "policy/deployment": (Homogeneous, Heterogeneous, Paper),
+    "policy/deployment": (Homogeneous, Heterogeneous, Paper, Given),
     "policy/batching": (Fixed, Dynamic, Packed),
     "policy/dispatch": (Uniform, Cheapest, Balanced, Shared),
 }

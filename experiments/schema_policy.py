@@ -123,6 +123,16 @@ class Paper:
 
 
 @dataclass
+class Given:
+    """One plan, whatever the workload: tp,pp x count, kind by kind."""
+
+    kind: str = "given"
+    replicas: str = "1,1x1"
+    batches: int = 4
+    longest: str = "limit"
+
+
+@dataclass
 class Policy:
     """A policy names its four parts; each part owns its knobs."""
 

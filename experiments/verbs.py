@@ -1,9 +1,11 @@
 """The verbs that plan and play: `plan`, `run` and `compare`."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from experiments import schema
 from experiments.build import build_backend, build_policy, build_world
 from experiments.compare import Failure, Outcome, Result, certificate_row, plan_rows, result_of, summarise
 from experiments.export import chrome_trace
@@ -14,6 +16,7 @@ from experiments.playing import play_all
 from experiments.progress import reporting
 from experiments.rundir import SCHEMA, pretty
 from experiments.tables import print_comparison
+from experiments.training import executed, tell_training
 from experiments.walk import World, walk
 from lobra.errors import BadInput, Infeasible
 from lobra.files import write_atomically
@@ -53,16 +56,20 @@ def plan(job: Job, folder: Path) -> Done:
 def run(job: Job, folder: Path) -> Done:
     """Play one policy on one backend: directives, trace and timings of every group."""
     world = build_world(job.config)
-    backend = build_backend(job.config.backend, world.cost, job.config.seed)
+    backend = build_backend(job.config, world)
     (name, config), steps = next(iter(job.policies.items())), job.config.steps
     with reporting(1) as reporter, reporter.part(name, steps) as tick:
         policy = build_policy(config, job.config.seed)
         groups = walk(policy, world, backend, steps=steps, folder=folder, tick=tick)
     outcome = result_of(groups, world.cost)
+    if real := not isinstance(job.config.backend, schema.Sim):
+        outcome = executed(outcome)
     summary = summarise({name: outcome}, job.config.seed)
     print_comparison(summary)
+    gone = tell_training(summary, groups, folder) if real else []
     streams = [folder / str(number) / "trace.jsonl" for number in range(len(groups))]
-    return _finish(folder, summary, streams, float(outcome.gpu_seconds.mean()))
+    done = _finish(folder, summary, streams, float(outcome.gpu_seconds.mean()), PARTIAL if gone else DONE)
+    return replace(done, reason=f"quarantined: {', '.join(gone)}") if gone else done
 
 
 def compare(job: Job, folder: Path) -> Done:

@@ -57,23 +57,28 @@ class _Log:
 def walk(
     policy: Policy,
     world: World,
-    backend: Callable[[], Backend],
+    backend: Callable[[Path], Backend],
     *,
     steps: int,
     folder: Path,
     tick: Tick = lambda: None,
 ) -> tuple[GroupResult, ...]:
-    """Play all groups, one after another, into `folder/0`, `folder/1`, ...; `tick` is called after every step."""
+    """Play all groups, one after another, into `folder/0`, `folder/1`, ...; `tick` is called after every step.
+
+    backend makes one for a group's folder.
+    """
     groups = policy.grouping.groups(world.workload)
     return tuple(
         _walk_group(
-            policy, replace(world, workload=group), backend(), steps=steps, folder=folder / str(number), tick=tick
+            policy, replace(world, workload=group), backend, steps=steps, folder=folder / str(number), tick=tick
         )
         for number, group in enumerate(groups)
     )
 
 
-def _walk_group(policy: Policy, world: World, backend: Backend, *, steps: int, folder: Path, tick: Tick) -> GroupResult:
+def _walk_group(
+    policy: Policy, world: World, backend: Callable[[Path], Backend], *, steps: int, folder: Path, tick: Tick
+) -> GroupResult:
     started = time.perf_counter()
     plan = policy.deployment.plan(world.workload, world.model, world.cluster, world.cost)
     planning = time.perf_counter() - started
@@ -84,7 +89,7 @@ def _walk_group(policy: Policy, world: World, backend: Backend, *, steps: int, f
         (folder / "timings.jsonl").open("w", encoding="utf-8", newline="\n") as timings,
     ):
         _write_line(timings, {"planning_seconds": planning})
-        for report in backend.play(_directives(policy, plan, world, steps=steps, writer=directives, log=log)):
+        for report in backend(folder).play(_directives(policy, plan, world, steps=steps, writer=directives, log=log)):
             trace.append(report)
             _write_line(timings, {"step": report.step, "dispatch_seconds": log.dispatch[report.step]})
             reports.append(replace(report, spans=()))

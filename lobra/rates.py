@@ -44,6 +44,7 @@ class Loads:
     floor: float
     stages: int
     longest: float | None = None  # packed: stage seconds of a full micro-batch
+    least: Array | None = None  # float64 [J], packed: what a sequence adds at the least, `each` being an estimate
 
 
 @dataclass(frozen=True, slots=True, eq=False)

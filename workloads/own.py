@@ -9,6 +9,7 @@
       tokenizer: tokenizer.json
       fields: [question, answer]
     - {name: logs, batch_size: 16, context_limit: 8192, lengths: logs.csv}      # a column `tokens`,
+    - {name: mails, batch_size: 16, context_limit: 2048, store: stores/mails}   # a folder made by `lobra prepare`,
     - {name: maths, batch_size: 64, context_limit: 2048, dataset: gsm8k}        # a shipped set,
     - name: reports                                                             # or a law of lengths
       batch_size: 8
@@ -29,12 +30,13 @@ from workloads.sampled import SampledWorkload
 from workloads.samplers import check_sampler
 from workloads.scaling import with_total
 from workloads.sources import Endless, Source, without_empty
+from workloads.stored import store_rows
 from workloads.strict_yaml import LARGEST_FILE, mapping, read_yaml, show
 from workloads.table import tabulate
 from workloads.tenants import TENANT_FIELDS, read_tenant
-from workloads.text import Template, text_rows
+from workloads.text import Template, template_of, text_rows
 
-SOURCES = ("lengths", "text", "family", "dataset")
+SOURCES = ("lengths", "text", "store", "family", "dataset")
 TEXT_KEYS = ("tokenizer", "fields", "template")
 
 
@@ -62,6 +64,19 @@ def own_workload(
     if batch_size is not None:
         tenants = with_total(tenants, batch_size)
     return SampledWorkload(tuple(tenants), sources, seed, check_sampler(sampler))
+
+
+def store_folders(path: Path) -> dict[str, Path | None]:
+    """The token store of each tenant of this YAML file by name; None for a tenant with another source."""
+    return {
+        body["name"]: _file(body, "store", owner, path.parent) if "store" in body else None
+        for owner, body in _bodies(path)
+    }
+
+
+def text_tenants(path: Path) -> tuple[str, ...]:
+    """Names of the tenants of this YAML file whose source is text: it can be planned with, but not yet trained on."""
+    return tuple(body["name"] for _, body in _bodies(path) if "text" in body)
 
 
 def _bodies(path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -107,6 +122,8 @@ def _source(body: dict[str, Any], owner: str, folder: Path) -> Source:
     if "text" in body:
         text, tokenizer = (_file(body, key, owner, folder) for key in ("text", "tokenizer"))
         return text_rows(text, tokenizer, _template(body, owner), owner)
+    if "store" in body:
+        return store_rows(_file(body, "store", owner, folder), owner)
     if "family" in body:
         return Endless(tabulate(read_law(body["family"], owner), owner))
     if not isinstance(body["dataset"], str):
@@ -129,7 +146,10 @@ def _template(body: dict[str, Any], owner: str) -> Template:
         fields = body["fields"]
         if not isinstance(fields, list) or not fields or not all(isinstance(field, str) for field in fields):
             raise BadInput(f"{owner}: fields is {show(fields)}; it must be a list of names, prompt first, answer last")
-        value = "\n".join("{" + field + "}" for field in fields)
+        try:
+            return template_of(fields)
+        except BadInput as error:
+            raise BadInput(f"{owner}: {error}") from None
     if not isinstance(value, str):
         raise BadInput(f"{owner}: template is {show(value)}; it must be text")
     try:

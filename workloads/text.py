@@ -7,7 +7,7 @@ A template of one field has no prompt: all its text carries loss.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 from lobra.errors import BadInput
 from workloads.records import Record, field_text, read_records
 from workloads.sources import Rows, without_empty
+from workloads.tokenizer import around, load_tokenizer
 
 CHUNK = 1000  # texts that are tokenised at a time
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -53,8 +54,8 @@ class Template:
 
 def text_rows(path: Path, tokenizer: Path, template: Template, owner: str) -> Rows:
     """Tokens and labels of every sequence of the file; empty ones are counted. BadInput names what is wrong."""
-    tool = _tokenizer(tokenizer, owner)
-    front = _front(tool)
+    tool = load_tokenizer(tokenizer, owner)
+    front = len(around(tool)[0])
     filled = (template.fill(record, f"{owner}: {path}") for record in read_records(path, owner))
     lengths, labels = [], []
     for prompt, answer in _token_counts(tool, filled):
@@ -63,28 +64,9 @@ def text_rows(path: Path, tokenizer: Path, template: Template, owner: str) -> Ro
     return without_empty(np.array(lengths, np.int64), np.array(labels, np.int64), owner)
 
 
-def _tokenizer(path: Path, owner: str) -> Any:
-    try:
-        from tokenizers import Tokenizer  # noqa: PLC0415  # an extra: whoever gives no text does not need it
-    except ImportError:
-        raise BadInput(f"{owner}: text needs the package 'tokenizers'; install lobra[text], or give lengths") from None
-    try:
-        tool = Tokenizer.from_str(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"{owner}: {path} cannot be read ({error.strerror}); give a tokenizer.json") from None
-    except Exception as error:  # noqa: BLE001  # the package raises bare Exception for a broken file
-        raise BadInput(f"{owner}: {path} is no tokenizer file ({str(error)[:80]})") from None
-    tool.no_padding()  # a file may ask for either; both would falsify lengths
-    tool.no_truncation()
-    return tool
-
-
-def _front(tool: Any) -> int:
-    """Tokens that the tokenizer itself puts before a text."""
-    bare = tool.encode("a", add_special_tokens=False).ids
-    full = tool.encode("a", add_special_tokens=True).ids
-    starts = (start for start in range(len(full)) if full[start : start + len(bare)] == bare)
-    return next(starts, 0)
+def template_of(fields: Sequence[str]) -> Template:
+    """The fields one under another: prompt first, answer last."""
+    return Template("\n".join("{" + field + "}" for field in fields))
 
 
 def _token_counts(tool: Any, pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[int, int]]:

@@ -36,9 +36,9 @@ def open_tokenizer(path: Path, owner: str, begin: str | None = None, end: str | 
 
     BadInput where it cannot be read, lacks a named token, or its end token is not clear.
     """
-    tool = _load(path, owner)
+    tool = load_tokenizer(path, owner)
     vocabulary: dict[str, int] = tool.get_vocab(with_added_tokens=True)
-    before, behind = _around(tool)
+    before, behind = around(tool)
     if begin is None:
         front = before or _configured_begin(path.parent, vocabulary, owner)
     else:
@@ -47,7 +47,8 @@ def open_tokenizer(path: Path, owner: str, begin: str | None = None, end: str | 
     return TextTokenizer(tool, front, last, max(vocabulary.values()) + 1)
 
 
-def _load(path: Path, owner: str) -> Any:
+def load_tokenizer(path: Path, owner: str) -> Any:
+    """The tokenizer in a tokenizer.json, without padding and truncation; BadInput where it cannot be read."""
     try:
         from tokenizers import Tokenizer  # noqa: PLC0415  # an extra: whoever gives no text does not need it
     except ImportError:
@@ -58,12 +59,12 @@ def _load(path: Path, owner: str) -> Any:
         raise BadInput(f"{owner}: {path} cannot be read ({error.strerror}); give a tokenizer.json") from None
     except Exception as error:  # noqa: BLE001  # the package raises bare Exception for a broken file
         raise BadInput(f"{owner}: {path} is no tokenizer file ({str(error)[:80]})") from None
-    tool.no_padding()  # a file may ask for either; both would falsify the sequence
+    tool.no_padding()  # a file may ask for either; both would falsify sequences
     tool.no_truncation()
     return tool
 
 
-def _around(tool: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def around(tool: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Tokens that the tokenizer itself puts before and behind a text."""
     bare = tool.encode("a", add_special_tokens=False).ids
     full = tool.encode("a", add_special_tokens=True).ids

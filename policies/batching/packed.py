@@ -59,7 +59,7 @@ class Packed:
         """The mean price of a sequence of each class, its share of the fixed part included."""
         room = replica.budget * shards
         prices = pack_prices(cost, replica.config, shards, room, self.round_to)
-        counts = np.array([bucket.count for bucket in buckets])
+        counts = np.array([bucket.count for bucket in buckets], dtype=np.int64)
         which = np.repeat(np.arange(len(buckets)), counts)
         everything = concatenate(0, [bucket.sequences for bucket in buckets])
         length = everything.length.astype(np.float64)
@@ -71,13 +71,18 @@ class Packed:
         alone = np.maximum(overhead, prices.floor - seconds)
         price = seconds + np.where(2 * length > room, alone, shared * length / full)
         widths = np.array([bucket.width for bucket in buckets], dtype=np.int64)
+        means = [
+            np.bincount(which, weights=of_each, minlength=len(buckets)) / np.maximum(counts, 1)
+            for of_each in (price, seconds + prices.fixed * length / room)  # the latter where every pack is full
+        ]
         return Loads(
             capacity=np.where(widths <= room, UNLIMITED, 0),
             fixed=np.zeros(len(buckets)),
-            each=np.bincount(which, weights=price, minlength=len(buckets)) / np.maximum(counts, 1),
+            each=means[0],
             floor=0.0,
             stages=replica.config.pp,
             longest=shared + per_token * full,
+            least=means[1],
         )
 
     def form(

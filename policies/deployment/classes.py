@@ -51,6 +51,7 @@ class Table:
     each: Array  # float64 [K, J]: the least that a micro-batch charges for one sequence
     full: Array  # float64 [K, J]: a full micro-batch
     alone: Array  # float64 [K, J]: one sequence alone through all stages
+    least: Array  # float64 [K, J]: what one sequence adds for certain; `each`, unless that is an estimate
 
     @property
     def gpus(self) -> Array:
@@ -61,6 +62,12 @@ class Table:
     def stages(self) -> Array:
         """Pipeline stages of each kind; int64 [K]."""
         return np.array([kind.config.pp for kind in self.kinds], dtype=np.int64)
+
+    @property
+    def certain(self) -> float:
+        """What is certain of the prices, as a share: bounds that rest on `each` hold times this."""
+        fits = np.isfinite(self.each) & (self.each > 0)
+        return float(np.min(self.least[fits] / self.each[fits], initial=1.0))
 
     @property
     def bubbles(self) -> Array:
@@ -78,6 +85,7 @@ class Table:
             self.each[picked],
             self.full[picked],
             self.alone[picked],
+            self.least[picked],
         )
 
 
@@ -103,7 +111,11 @@ def table(classes: Classes, kinds: Sequence[Kind], batching: Batching, cost: Cos
         single = np.maximum(load.floor, load.fixed + load.each)
         alone.append(np.where(fits, load.stages * single, np.inf))
     each = [least_each(load) for load in loads]
-    return Table(tuple(kinds), loads, np.stack(each), np.stack(full), np.stack(alone))
+    least = [
+        price if load.least is None else np.where(load.capacity > 0, load.least, np.inf)
+        for load, price in zip(loads, each, strict=True)
+    ]
+    return Table(tuple(kinds), loads, np.stack(each), np.stack(full), np.stack(alone), np.stack(least))
 
 
 def awkward_seconds(alone: Array, by_batch: Array) -> float:

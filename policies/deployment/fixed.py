@@ -88,8 +88,9 @@ class Fixed:
             bounds = []
             for batch in judge.batches:
                 classes = classes_of([batch], judge.batching, plan, judge.cost)
-                loads = table(classes, kinds, judge.batching, judge.cost).loads
-                bounds.append(fluid_bound(loads, [count for _, count in counts], classes.counts))
+                prices = table(classes, kinds, judge.batching, judge.cost)
+                numbers = [count for _, count in counts]
+                bounds.append(fluid_bound(prices.loads, numbers, classes.counts) * prices.certain)
             bound = fmean(bounds)
         return Certificate(
             expected_seconds=judge.seconds(plan),

@@ -9,8 +9,8 @@ batch for itself, the homogeneous plans) is played by the very batching and disp
 is improved by exchanges, in which some replicas of one kind give their GPUs to another, and taken. It is never worse
 than the tuned homogeneous plan on the planning batches. Cost: about eight programs of K integers, each a second or
 two at most up to thousands of GPUs, and the played plans. Limits: the bound holds for the planning batches and their
-buckets, and where sequences are packed for estimated prices only; beyond 20,000 sequences fewer batches and fewer
-candidates are played, and none improved; replicas never share a micro-batch.
+buckets (packed, a class of lengths is priced at its mean); beyond 20,000 sequences fewer batches and fewer candidates
+are played, and none improved; replicas never share a micro-batch.
 """
 
 from collections.abc import Iterable, Sequence
@@ -106,6 +106,8 @@ class Heterogeneous:
         best, _ = _fastest(dict.fromkeys(tried), problem, judge, _Found(inf, ()))
         best = self._improved(problem, of_expected, expected, judge, best)
         alone = awkward_seconds(np.min(fluid.prices.alone, axis=0), classes.by_batch)
+        if relaxed is not None and fluid.prices.certain < 1:
+            relaxed = deploy(self._certain(problem, classes), classes.counts)
         return replace(best, alone_seconds=alone, relaxed=relaxed)
 
     def _fluid(self, problem: Problem, classes: Classes) -> Fluid:
@@ -113,6 +115,12 @@ class Heterogeneous:
         prices = prices.rows(undominated(prices, problem.longest.tokens))
         search = Search(self.solver, self.time_limit_seconds)
         return Fluid(prices, problem.cluster, problem.longest.tokens, search)
+
+    def _certain(self, problem: Problem, classes: Classes) -> Fluid:
+        """The fluid at the prices that no step undercuts, over every kind: what a bound may rest on."""
+        prices = table(classes, problem.kinds, self.batching, problem.cost)
+        search = Search(self.solver, self.time_limit_seconds)
+        return Fluid(replace(prices, each=prices.least), problem.cluster, problem.longest.tokens, search)
 
     def _improved(self, problem: Problem, fluid: Fluid, classes: Classes, judge: Judge, best: "_Found") -> "_Found":
         """Exchanges of replicas, the first that helps each time, until none does or enough was played."""

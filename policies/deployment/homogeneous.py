@@ -85,7 +85,7 @@ class Homogeneous:
                 prices = table(classes, [kind], self.batching, judge.cost, size)
             except BadInput:  # the model's heads cannot be shared out to a group of this size
                 continue
-            each.append(size * prices.each[0])
+            each.append(size * prices.least[0])
             alone.append(prices.alone[0])
         fluid = float(np.min(each, axis=0) @ classes.counts / count)
         return max(fluid, awkward_seconds(np.min(alone, axis=0), classes.by_batch))

@@ -1,8 +1,8 @@
 """The judge: what a plan's steps will take, by the batching and dispatch that will run them.
 
 Every candidate is played on the planner's own batches through the same path as the real ones and timed by the exact
-evaluator: the slowest replica's micro-batches in closed form. Gradient synchronisation is left out: it is the same
-few milliseconds for every plan of a cluster, and not a matter of who computes what.
+evaluator: the slowest replica's micro-batches in closed form, then the gradient synchronisation, which decides between
+many small replicas and few large ones where steps are short (16 replicas of 7B with six tenants: 51 ms, two: 4 ms).
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Judge:
     def seconds(self, plan: DeploymentPlan, at_most: float = inf) -> float:
         """Mean seconds of a step; infinity where a sequence of these batches fits nowhere, or the mean is `at_most`."""
         floors = self.floors or (0.0,) * len(self.batches)
-        total = 0.0
+        total = len(self.batches) * self.cost.synchronise_seconds(plan)
         for number, batch in enumerate(self.batches, 1):
             try:
                 total += self._step(batch, plan)

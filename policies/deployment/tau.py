@@ -104,7 +104,8 @@ def fluid_seconds(prices: Table, counts: Sequence[int], amounts: Array, *, bubbl
 
 
 def _of_classes(loads: Loads, present: Array) -> Loads:
-    return replace(loads, capacity=loads.capacity[present], fixed=loads.fixed[present], each=loads.each[present])
+    capacity, fixed, each = loads.capacity[present], loads.fixed[present], loads.each[present]
+    return replace(loads, capacity=capacity, fixed=fixed, each=each, least=None)
 
 
 def _program(fluid: Fluid, amounts: Array, usable: Array, working: Array) -> Program:

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 
+import toys
 from costmodel.catalogue import cost_model
 from costmodel.hardware import cluster_spec, model_spec
 from experiments.build import build_batching, build_deployment, build_dispatch, build_policy
@@ -73,6 +74,18 @@ def test_every_policy_trains_every_sequence_of_the_papers_setting_once_where_it_
 
 def _largest_group(plan: DeploymentPlan, name: str) -> int:
     return len(plan.replicas) if "cp" in name else 1
+
+
+@pytest.mark.parametrize(("batching", "dispatch"), list(product(BATCHINGS, DISPATCHES)))
+def test_a_step_without_a_sequence_is_a_step_without_work(batching: str, dispatch: str):
+    parts = build_batching(BATCHINGS[batching]), build_dispatch(DISPATCHES[dispatch], 1)
+    deployed, cost = toys.plan((1, 1, 4), (4, 1, 2)), ToyCost()
+
+    step = step_plan(toys.batch(), deployed, *parts, cost)
+
+    assert step.work == ((),) * 6
+    (report,) = Simulator(cost).play([deployed, step])
+    assert (report.seconds, report.tokens) == (0.0, 0)
 
 
 @pytest.mark.parametrize(("batching", "dispatch", "deployment"), list(product(BATCHINGS, DISPATCHES, DEPLOYMENTS)))

@@ -7,16 +7,18 @@ from lobra.errors import BadInput
 
 
 def test_every_named_cluster_can_be_built():
-    names = ("a100_40gb", "a100_80gb", "a800_80gb", "h100_80gb", "h200")
+    names = ("a100_40gb", "a100_80gb", "a800_80gb", "cpu", "h100_80gb", "h200")
 
     assert cluster_names() == names
-    assert [cluster_spec(name, 2, 8).gpus for name in names] == [16] * 5
+    assert [cluster_spec(name, 2, 8).gpus for name in names] == [16] * 6
 
 
 def test_every_named_model_has_the_parameters_its_name_says():
     billions = {name: model_spec(name).parameters / 1e9 for name in model_names()}
 
-    assert billions == pytest.approx({"llama2_70b": 68.98, "llama2_7b": 6.738, "qwen_32b": 34.1}, rel=0.01)
+    assert billions == pytest.approx(
+        {"demo": 0.00321, "llama2_70b": 68.98, "llama2_7b": 6.738, "qwen_32b": 34.1}, rel=0.01
+    )
 
 
 def test_nvlink_of_a800_is_two_thirds_of_a100():
@@ -46,7 +48,7 @@ def test_nodes_may_differ_in_size():
     ("ask", "message"),
     [
         (lambda: cluster_spec("a100_40g", 1, 8), "there is no 'a100_40g'; did you mean a100_40gb"),
-        (lambda: cluster_spec("tpu", 1, 8), "choose one of a100_40gb, a100_80gb"),
+        (lambda: cluster_spec("mainframe", 1, 8), "choose one of a100_40gb, a100_80gb"),
         (lambda: cluster_spec("h200", 1, 8, memory=3), "overrides: there is no 'memory'"),
         (lambda: cluster_spec("h200", 0, 8), "nodes is 0"),
         (lambda: cluster_spec("h200", 1, 8, memory_gib=-1), "memory_gib is -1"),

@@ -142,7 +142,7 @@ def test_what_was_measured_is_called_so_and_what_follows_from_it_is_derived():
         for config in (ReplicaConfig(1, 1), ReplicaConfig(8, 2), ReplicaConfig(1, 1, 4), ReplicaConfig(1, 1, fsdp=2))
     }
 
-    assert status == {"<1,1>": "measured", "<8,2>": "measured", "<1,1,r4>": "derived", "<1,1,fsdp2>": "derived"}
+    assert status == {"<1,1>": "measured", "<8,2>": "derived", "<1,1,r4>": "derived", "<1,1,fsdp2>": "derived"}
     assert COST.provenance(ReplicaConfig(1, 1), SIX, shards=8).status == "derived"
 
 
@@ -151,6 +151,8 @@ def test_squares_beyond_the_profile_are_noted():
 
     assert not any("beyond the profiled hull" in note for note in inside)
     assert any("S2 beyond the profiled hull (sequences over 4096 tokens at tp 1)" in note for note in beyond)
+    shared = COST.provenance(ReplicaConfig(1, 1), SIX, shards=8).notes  # eight hold 16,384 tokens together
+    assert any("S2 beyond the profiled hull" in note for note in shared)
 
 
 def test_rates_cannot_be_written_to():

@@ -84,6 +84,7 @@ def test_messages_cost_nothing_and_the_reader_is_told():
     assert COST.transfer_seconds(plan, 0, padded(1, 512).shape) == 0.0
     assert COST.synchronise_seconds(plan) == 0.0
     assert any("cost nothing" in note for note in COST.provenance(ReplicaConfig(1, 1), plan.tenants).notes)
+    assert [COST.provenance(ReplicaConfig(1, pp), plan.tenants).status for pp in (1, 2)] == ["measured", "derived"]
 
 
 @pytest.mark.parametrize(("form", "mean", "largest"), [("floor", 0.06, 0.16), ("paper", 0.06, 0.14)])

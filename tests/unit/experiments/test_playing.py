@@ -66,11 +66,12 @@ def test_bars_advance_with_the_steps():
 
 @pytest.mark.parametrize(("names", "workers"), [(14, 2), (5, 1), (2, 1)])
 def test_processes_are_started_only_where_they_pay(monkeypatch, names, workers):
-    from experiments import playing
+    from experiments import playing, schema
 
     class Asked:
         class config:  # noqa: N801  # stands in for a job's
             workers = None
+            backend = schema.Sim()
 
         policies = dict.fromkeys(range(names))
 

@@ -31,7 +31,7 @@ def policy(grouping=None, dispatch=None) -> Policy:
 
 
 def play(folder, seed: int = 0, **more):
-    return walk(policy(**more), world(seed), lambda: Simulator(COST), steps=3, folder=folder)
+    return walk(policy(**more), world(seed), lambda _: Simulator(COST), steps=3, folder=folder)
 
 
 def test_a_group_leaves_directives_trace_and_timings(tmp_path):
@@ -77,7 +77,7 @@ def test_wall_clock_seconds_stand_in_timings_alone(tmp_path):
 
 def test_every_step_ticks(tmp_path):
     ticks = []
-    walk(policy(), world(), lambda: Simulator(COST), steps=4, folder=tmp_path, tick=lambda: ticks.append(1))
+    walk(policy(), world(), lambda _: Simulator(COST), steps=4, folder=tmp_path, tick=lambda: ticks.append(1))
     assert len(ticks) == 4
 
 
@@ -118,7 +118,7 @@ class Cutting:
 def test_truncated_and_dropped_sequences_are_counted_by_tenant(tmp_path):
     inner = toys.workload()
     cut = World(Cutting(inner, inner.tenants), toys.MODEL, toys.cluster(), COST)
-    (group,) = walk(policy(), cut, lambda: Simulator(COST), steps=3, folder=tmp_path)
+    (group,) = walk(policy(), cut, lambda _: Simulator(COST), steps=3, folder=tmp_path)
     assert group.truncated == {"short": 0, "middle": 6, "long": 3}
     assert group.dropped == {"short": 0, "middle": 0, "long": 3}
 
@@ -133,4 +133,4 @@ def test_a_step_that_is_planned_while_another_plays_is_written_before_it_is_play
                 assert f'"kind":"{kind}"' in written[-1]
                 yield from ()
 
-    walk(policy(), world(), Watching, steps=2, folder=tmp_path)
+    walk(policy(), world(), lambda _: Watching(), steps=2, folder=tmp_path)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lobra.errors import BadInput, Infeasible
-from workloads.own import own_workload
+from lobra.store import StoreWriter
+from workloads.own import own_workload, store_folders, text_tenants
 from workloads.published import real_task
 from workloads.table import tabulate
 
@@ -106,7 +107,7 @@ def test_three_distinct_lengths_make_three_bins_of_a_histogram(tmp_path):
 @pytest.mark.parametrize(
     ("tenants", "words"),
     [
-        ([f"name: a, {BASE}"], "tenant 'a': it has no source; give exactly one of lengths, text, family, dataset"),
+        ([f"name: a, {BASE}"], "it has no source; give exactly one of lengths, text, store, family, dataset"),
         ([f"name: a, {BASE}, lengths: a.csv, dataset: gsm8k"], "it has lengths and dataset; give exactly one"),
         ([f"name: a, {BASE}, dataset: gsm8k, tokenizer: t"], "'tokenizer' goes with text, but its source is dataset"),
         ([f"name: a, {BASE}, text: b.jsonl, fields: [q]"], "tokenizer is None; it must be the path of a file"),
@@ -191,3 +192,24 @@ def test_four_real_texts_make_a_workload(reference_data, tmp_path):
     assert all(len(batch) == 128 for batch in batches)
     assert sum(batch.truncated[3] for batch in batches) > 0
     assert sum(batch.truncated[0] for batch in batches) == 0
+
+
+def test_a_token_store_gives_lengths_labels_and_its_place(tmp_path):
+    with StoreWriter(tmp_path / "mine", 50) as store:
+        store.append([1, 2, 3, 4], [(2, 4)])
+        store.append([1, 2], [(1, 2)])
+    path = write(
+        tmp_path, "name: a, batch_size: 2, context_limit: 8, store: mine", f"name: b, {BASE}, overlong: drop, {LAW}"
+    )
+    workload = own_workload(path)
+    batch = workload.batch(0)
+    mine = batch.tenant == 0
+
+    assert sorted(zip(batch.length[mine].tolist(), batch.labels[mine].tolist(), strict=True)) == [(2, 1), (4, 2)]
+    assert store_folders(path) == {"a": tmp_path / "mine", "b": None}
+    assert text_tenants(path) == ()
+
+
+def test_a_store_that_is_none_is_refused_in_the_tenants_name(tmp_path):
+    with pytest.raises(BadInput, match=r"tenant 'a': .*it is no token store"):
+        own_workload(write(tmp_path, "name: a, batch_size: 2, context_limit: 8, store: mine"))

@@ -124,6 +124,28 @@ def test_the_loads_of_many_sequences_come_close_to_their_packs(stages):
     )
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_sequence_adds_at_the_least_is_below_any_packing_of_it(seed):
+    cost = replace(COST, floor=[0.0, 0.4][seed % 2])
+    taken = share(*lognormal(40 + 60 * seed, seed))
+    loads = Packed().loads(taken, REPLICA, cost)
+
+    least = float(sum(bucket.count * price for bucket, price in zip(taken, loads.least, strict=True)))
+
+    assert 0 < least <= work_seconds(Packed().form(taken, REPLICA, cost), REPLICA, cost)
+    assert np.all(loads.least <= loads.each)
+
+
+def test_full_packs_cost_exactly_the_least():
+    taken = share(*[256] * 8)
+    loads = Packed().loads(taken, REPLICA, replace(COST, floor=0.0))
+
+    work = Packed().form(taken, REPLICA, replace(COST, floor=0.0))
+
+    assert [m.width for m in work] == [1024, 1024]
+    assert work_seconds(work, REPLICA, replace(COST, floor=0.0)) == pytest.approx(8 * loads.least[0])
+
+
 def test_a_full_pack_never_costs_less_than_the_floor():
     cost = toys.ToyCost(floor=100.0)
     buckets = share(*[128] * 64)

@@ -20,6 +20,7 @@ from policies.deployment.heterogeneous import Heterogeneous
 from policies.deployment.homogeneous import Homogeneous
 from policies.deployment.judge import Judge, within_reach
 from policies.deployment.placement import Kind, place
+from policies.dispatch.balanced import Balanced
 from policies.dispatch.uniform import Uniform
 from policies.evaluate import count_seconds
 
@@ -100,6 +101,15 @@ def test_no_plan_at_all_beats_its_bound_and_few_beat_the_plan():
     assert certificate.bound_seconds <= min(times)
     assert certificate.expected_seconds == pytest.approx(min(times))
     assert len(times) == 4
+
+
+def test_the_bound_of_packed_plans_is_below_packs_that_are_fuller_than_expected():
+    full = toys.ToyWorkload((toys.tenant("full", 512, 4096),), ((1024, 2048, 512),))
+    cost = toys.ToyCost(floor=0.0, fixed=20.0, shapes=((4, 1),))
+
+    certificate = planned(cost, workload=full, batching=Packed(), dispatch=Balanced(work=20), exchanges=0).certificate
+
+    assert 0.9 * certificate.expected_seconds < certificate.bound_seconds <= certificate.expected_seconds
 
 
 def test_the_longest_admissible_sequence_has_a_replica_though_none_was_expected():

@@ -10,9 +10,11 @@ from lobra.errors import Infeasible
 from lobra.plan import DeploymentPlan, MicroBatch, Replica, ReplicaConfig
 from lobra.rates import Assignment
 from policies.batching.boundaries import FixedBuckets
+from policies.batching.packed import Packed
 from policies.batching.padded import Padded
 from policies.deployment.expected import planning_batches
 from policies.deployment.homogeneous import Homogeneous, divisors
+from policies.dispatch.balanced import Balanced
 from policies.dispatch.cheapest import CheapestFit
 from policies.dispatch.uniform import Uniform
 from policies.evaluate import work_seconds
@@ -85,6 +87,20 @@ def test_smaller_budgets_of_a_pipeline_are_tried():
     assert plan.certificate.expected_seconds < whole.certificate.expected_seconds
 
 
+def test_where_steps_are_short_the_gradient_synchronisation_decides():
+    @dataclass(frozen=True)
+    class Talkative(toys.ToyCost):
+        def synchronise_seconds(self, plan):
+            return 0.1 * (len(plan.replicas) - 1)
+
+    short = toys.ToyWorkload((toys.tenant("short", 4, context_limit=1024),), ((100, 200),))
+    quiet, talkative = planned(workload=short), planned(Talkative(), workload=short)
+
+    assert len(talkative.replicas) < len(quiet.replicas)
+    step = talkative.certificate.expected_seconds - 0.1 * (len(talkative.replicas) - 1)
+    assert 0 < talkative.certificate.bound_seconds <= step
+
+
 def test_the_same_question_has_the_same_answer():
     assert planned() == planned()
 
@@ -95,6 +111,15 @@ def test_the_bound_is_below_and_says_of_what():
     assert 0 < certificate.bound_seconds <= certificate.expected_seconds
     assert "homogeneous" in certificate.bound
     assert certificate.status == "enumerated"
+
+
+def test_the_bound_of_packed_plans_is_below_packs_that_are_fuller_than_expected():
+    full = toys.ToyWorkload((toys.tenant("full", 512, 4096),), ((1024, 2048, 512),))
+    cost = toys.ToyCost(floor=0.0, fixed=20.0)
+
+    certificate = planned(cost, workload=full, batching=Packed(), dispatch=Balanced()).certificate
+
+    assert 0.9 * certificate.expected_seconds < certificate.bound_seconds <= certificate.expected_seconds
 
 
 def test_a_histogram_can_be_trusted_instead_of_the_limit():

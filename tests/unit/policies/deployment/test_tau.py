@@ -32,7 +32,7 @@ def prices_of(each, kinds, bubbles=None):
         for kind, price, row in zip(kinds, each, fits, strict=True)
     )
     full = np.zeros(each.shape) if bubbles is None else np.where(fits, np.asarray(bubbles)[:, None], np.inf)
-    return Table(tuple(kinds), loads, each, full, np.zeros(each.shape))
+    return Table(tuple(kinds), loads, each, full, np.zeros(each.shape), each)
 
 
 def random_instance(seed):

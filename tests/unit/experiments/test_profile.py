@@ -1,0 +1,96 @@
+"""What a profile plays, and what is read out of its reports."""
+
+from collections import Counter
+
+import pytest
+
+import toys
+from experiments.profile import rows_of
+from experiments.profile_plan import points_of, profile_plan, shapes
+from lobra.check import check_step
+from lobra.errors import BadInput
+from lobra.plan import DeploymentPlan, StepPlan
+from lobra.trace import Span, StepReport
+
+TENANTS = tuple(toys.tenant(name) for name in "abc")
+CLUSTER = toys.cluster(1, 4)
+MICRO = shapes([(1, 16), (2, 16), (4, 16), (2, 64), (9, 999)], [[30, 20, 14]], 3, largest=512)
+
+
+def planned(tps=(1, 2), recomputes=(0, 2), repeats=2):
+    points = points_of(MICRO, tps, recomputes, CLUSTER.gpus)
+    return profile_plan(points, toys.MODEL, CLUSTER, TENANTS, repeats)
+
+
+def test_micro_batches_are_padded_with_one_adapter_and_with_all_and_packed():
+    assert [(len(body), width, tenants) for body, width, tenants in MICRO] == [
+        (1, 16, 1), (2, 16, 1), (4, 16, 1), (2, 64, 1), (4, 16, 3), (2, 64, 2), (1, 64, 3),
+    ]  # fmt: skip
+
+
+def test_every_step_can_be_played_under_its_deployment():
+    plan, deployed = planned(), None
+    for directive in plan.directives:
+        if isinstance(directive, DeploymentPlan):
+            deployed = directive
+        else:
+            check_step(deployed, directive)
+    configs = [str(d.replicas[0].config) for d in plan.directives if isinstance(d, DeploymentPlan)]
+    assert configs == ["<1,1>", "<1,1,r2>", "<2,1>", "<2,1,r2>"]
+
+
+def test_every_point_is_played_once_to_warm_up_and_then_as_often_as_asked():
+    plan = planned()
+    assert set(Counter(plan.points).values()) == {3}
+    assert {plan.rounds[number] for number in plan.counted} == {0}
+    assert len(plan.counted) == sum(not point.crowded for point in set(plan.points))
+
+
+def test_alone_means_one_replica_and_crowded_all_of_them():
+    steps = [directive for directive in planned().directives if isinstance(directive, StepPlan)]
+    for step, point in zip(steps, planned().points, strict=True):
+        busy = sum(bool(work) for work in step.work)
+        assert busy == (4 // point.tp if point.crowded else 1)
+
+
+def test_adapters_share_the_sequences_evenly_and_in_order():
+    plan = planned()
+    steps = [directive for directive in plan.directives if isinstance(directive, StepPlan)]
+    for step, point in zip(steps, plan.points, strict=True):
+        tenants = [sequence.tenant for row in step.work[0][0].rows for sequence in row]
+        assert tenants == sorted(tenants)
+        assert len(set(tenants)) == point.tenants == step.work[0][0].shape.runs
+
+
+def test_rows_hold_the_mean_of_all_replicas_and_what_the_step_took_beyond_the_slowest():
+    plan = planned(tps=(2,), recomputes=(0,))
+    reports = [
+        StepReport(
+            number, 5.0, 4, 0.0, 1, 1,
+            tuple(
+                Span(replica, 0, 0, kind, 0.0, seconds * (1 + replica))
+                for replica in range(2 if point.crowded else 1)
+                for kind, seconds in (("forward", 1.0), ("backward", 1.4))
+            ),
+            wait_seconds=0.1,
+            peak_gib=(number + 1) / 2**30 if number in plan.counted else None,
+        )
+        for number, point in enumerate(plan.points)
+    ]  # fmt: skip
+    rows = rows_of(plan, reports)
+
+    assert len(rows) == 2 * len(set(plan.points))
+    for row in rows:
+        share = 1.5 if row["crowded"] else 1.0
+        assert (row["forward_seconds"], row["backward_seconds"]) == (share, pytest.approx(1.4 * share))
+        assert row["rest_seconds"] == pytest.approx(5.0 - 0.1 - 2.4 * (2 if row["crowded"] else 1))
+    assert [row["saved_bytes"] for row in rows[:3]] == [1, 2, 3]
+
+
+def test_what_cannot_be_profiled_is_refused():
+    with pytest.raises(BadInput, match="repeats is 1"):
+        planned(repeats=1)
+    with pytest.raises(BadInput, match=r"grid\.tp: 8 ranks are needed, but the cluster has 4"):
+        planned(tps=(8,))
+    with pytest.raises(BadInput, match="no micro-batch is small enough"):
+        points_of(shapes([(9, 99)], [], 1, largest=10), [1], [0], 4)
