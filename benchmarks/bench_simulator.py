@@ -88,9 +88,9 @@ class Arithmetic:
         rows = share * (1e-6 * widths + 1e-10 * np.square(widths, dtype=np.float64))
         return Rates(times * 5e-4, np.full(len(widths), times * 2.5e-4), rows, None)
 
-    def provenance(self, config: ReplicaConfig, tenants: object) -> Provenance:
+    def provenance(self, config: ReplicaConfig, tenants: object, shards: int = 1) -> Provenance:
         """Round numbers."""
-        del config, tenants
+        del config, tenants, shards
         return Provenance("derived", "round numbers")
 
 

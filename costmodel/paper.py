@@ -85,8 +85,9 @@ class PaperCost:
         del plan
         return 0.0
 
-    def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant]) -> Provenance:
-        """What the answers rest on."""
+    def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant], shards: int = 1) -> Provenance:
+        """What the answers rest on; groups are refused where they are priced."""
+        del shards
         note = "the paper's form: transfers between stages and gradient synchronisation cost nothing"
         status = "derived" if config.pp > 1 else "measured"  # pp only divides the layers
         return Provenance(status, self.source, (note, *self.memory.notes(config, tenants)))

@@ -43,6 +43,8 @@ def build_world(config: schema.World) -> World:
     if config.seed < 0:
         raise BadInput(f"seed is {config.seed}; it must not be negative")
     model, hardware = build_model(config.model), build_cluster(config.cluster)
+    if config.cost.form == "fitted" and config.cost.file is None:
+        raise BadInput("cost.file: a value is missing; give cost.file=FILE, which `lobra fit` wrote")
     with _about("cost"):
         cost = cost_model(
             model,
@@ -59,6 +61,8 @@ def build_world(config: schema.World) -> World:
 def build_model(config: schema.Model) -> ModelSpec:
     """The base model: of the catalogue, or with the sizes of a Hugging Face directory."""
     if config.path is None:
+        if config.name == "directory":
+            raise BadInput("model.path: a value is missing; give model.path=DIR")
         return model_spec(config.name)
     with _about("model.path"):
         return spec_of(read_config(Path(config.path)), config.name)
@@ -74,7 +78,8 @@ def build_cluster(config: schema.Cluster) -> ClusterSpec:
         for key, value in vars(config).items()
         if key not in ("name", "nodes", "gpus_per_node") and value is not None
     }
-    return cluster_spec(config.name, config.nodes, config.gpus_per_node, **changed)
+    with _about("cluster"):
+        return cluster_spec(config.name, config.nodes, config.gpus_per_node, **changed)
 
 
 @contextmanager

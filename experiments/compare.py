@@ -131,12 +131,9 @@ def _standing(groups: Sequence[GroupResult], cost: CostModel) -> tuple[str, tupl
     for group in groups:
         plan = group.plan
         for config in sorted({replica.config for replica in plan.replicas}):
-            provenance = cost.provenance(config, plan.tenants)
+            provenance = cost.provenance(config, plan.tenants, group.shards)
             weakest = _weaker(weakest, provenance.status)
             notes.update(dict.fromkeys(provenance.notes))
-        if group.shares:
-            weakest = _weaker(weakest, "derived")
-            notes["context parallelism is priced, not profiled"] = None
         if plan.idle_gpus:
             notes[f"{len(plan.idle_gpus)} GPUs idle in plan {plan.summary()}, billed all the same"] = None
         if plan.certificate is not None and plan.certificate.status == "time_limit":

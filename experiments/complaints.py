@@ -40,7 +40,8 @@ def one_line(error: BaseException) -> str:
         return f"{found[1]}: {_lower(found[2])}; it sets what the chosen options do not have"
     if (found := _AMBIGUOUS.search(str(error))) is not None:
         key = found[1].partition("=")[0]
-        return f"{key}: {found[1]} lists several values; write {key}=[...] for a list, \"{key}='...'\" for a text with commas, or add -m to sweep over them"
+        way = f"write {key}=[...] for a list, \"{key}='...'\" for a text, or add -m to sweep over them"
+        return f"{key}: {found[1]} lists several values; {way}"
     return _lower(_first(str(error)))
 
 

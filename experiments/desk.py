@@ -13,8 +13,8 @@ from experiments.fitting import fit
 from experiments.job import Work, in_folder
 from experiments.preparing import prepare
 from experiments.profile import profile
-from experiments.schema import Export, Figure
-from experiments.schema_executor import Fit, Prepare, Profile, Validate
+from experiments.schema import Export, Figure, Profile
+from experiments.schema_executor import Fit, Prepare, Validate
 from experiments.validate import validate
 
 

@@ -19,7 +19,8 @@ from experiments.build import build_cluster, build_model
 from experiments.profile_plan import Plan, Point, points_of, profile_plan, shapes
 from experiments.progress import reporting
 from experiments.rundir import SCHEMA, pretty, version
-from experiments.schema_executor import Profile, Torch
+from experiments.schema import Profile
+from experiments.schema_executor import Torch
 from experiments.torch_backend import JOB, described, launched
 from lobra.errors import BadInput
 from lobra.files import write_atomically

@@ -10,7 +10,7 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
-from experiments.schema_executor import Fit, Prepare, Profile, Torch, Validate
+from experiments.schema_executor import Fit, Grid, Prepare, Tenants, Torch, Validate
 from experiments.schema_policy import (
     Balanced,
     Cheapest,
@@ -150,6 +150,18 @@ class OnePolicy:
     """A policy alone, as `compare` composes it."""
 
     policy: Policy = field(default_factory=Policy)
+
+
+@dataclass
+class Profile:
+    """`lobra profile`: times micro-batches on real ranks."""
+
+    model: Model = field(default_factory=Model)
+    cluster: Cluster = field(default_factory=Cluster)
+    backend: Any = MISSING
+    grid: Grid = field(default_factory=Grid)
+    tenants: Tenants = field(default_factory=Tenants)
+    run_dir: str | None = None
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """Mutable twins of what concerns the executor: its backend, and the verbs around real runs."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from omegaconf import MISSING
 
@@ -75,18 +74,6 @@ class Tenants:
 
     count: int = 4
     rank: int = 8
-
-
-@dataclass
-class Profile:
-    """`lobra profile`: times micro-batches on real ranks."""
-
-    model: Any = MISSING
-    cluster: Any = MISSING
-    backend: Any = MISSING
-    grid: Grid = field(default_factory=Grid)
-    tenants: Tenants = field(default_factory=Tenants)
-    run_dir: str | None = None
 
 
 @dataclass

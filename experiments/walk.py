@@ -39,7 +39,7 @@ class GroupResult:
     dispatch_seconds: tuple[float, ...]  # wall clock, from a batch to its step plan
     truncated: dict[str, int]  # sequences cut to the context limit, by tenant
     dropped: dict[str, int]
-    shares: bool  # whether replicas computed micro-batches together
+    shards: int  # replicas that computed a micro-batch together, at most
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Log:
     dropped: dict[str, int] = field(default_factory=dict)
     drawing: float = 0.0
     dispatch: dict[int, float] = field(default_factory=dict)  # by step
-    shares: bool = False
+    shards: int = 1
     current: Batch | None = None
 
 
@@ -95,7 +95,7 @@ def _walk_group(
             reports.append(replace(report, spans=()))
             tick()
     return GroupResult(
-        plan, tuple(reports), planning, tuple(log.dispatch.values()), log.truncated, log.dropped, log.shares
+        plan, tuple(reports), planning, tuple(log.dispatch.values()), log.truncated, log.dropped, log.shards
     )
 
 
@@ -114,7 +114,7 @@ def _directives(
         log.dispatch[step.step] = time.perf_counter() - started - log.drawing
         if log.current is not None and log.current.step == step.step:
             check_conserved(log.current, step)
-        log.shares |= any(microbatch.group for work in step.work for microbatch in work)
+        log.shards = max(log.shards, *(len(microbatch.group) for work in step.work for microbatch in work), 1)
         writer.append(step)
         yield step
 

@@ -48,8 +48,8 @@ class CostModel(Protocol):
     def synchronise_seconds(self, plan: DeploymentPlan) -> float:
         """Seconds to sum the adapters' gradients over all replicas and to update."""
 
-    def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant]) -> Provenance:
-        """What the answers for this configuration and these tenants rest on."""
+    def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant], shards: int = 1) -> Provenance:
+        """What the answers for this configuration, these tenants and groups of `shards` replicas rest on."""
 
 
 class DeploymentPolicy(Protocol):

@@ -102,8 +102,8 @@ class ToyCost:
         del plan
         return self.synchronise
 
-    def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant]) -> Provenance:
-        del config, tenants
+    def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant], shards: int = 1) -> Provenance:
+        del config, tenants, shards
         return Provenance("derived", "toy arithmetic")
 
 

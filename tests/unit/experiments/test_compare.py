@@ -11,10 +11,10 @@ from lobra.rates import Provenance
 from lobra.trace import StepReport
 
 
-def group(*seconds: float, plan=None, busy=0.5, tokens=100, useful=80, dispatch=(0.1, 0.3, 0.2), shares=False):
+def group(*seconds: float, plan=None, busy=0.5, tokens=100, useful=80, dispatch=(0.1, 0.3, 0.2), shards=1):
     plan = plan or toys.plan((8, 1, 2))
     reports = [StepReport(i, s, 16, busy * 16 * s, tokens, useful) for i, s in enumerate(seconds)]
-    return GroupResult(plan, tuple(reports), 1.5, tuple(dispatch[: len(seconds)]), {"a": 2}, {}, shares)
+    return GroupResult(plan, tuple(reports), 1.5, tuple(dispatch[: len(seconds)]), {"a": 2}, {}, shards)
 
 
 def result(*groups):
@@ -80,24 +80,24 @@ def test_equal_replicas_are_counted_and_budgets_told_apart():
 
 
 class Unequal(toys.ToyCost):
-    """Large replicas were measured, small ones only computed."""
+    """Large replicas were measured, groups of them derived, small ones only computed."""
 
-    def provenance(self, config, tenants):
+    def provenance(self, config, tenants, shards=1):
         del tenants
-        status = "measured" if config.tp > 1 else "roofline"
+        status = ("derived" if shards > 1 else "measured") if config.tp > 1 else "roofline"
         return Provenance(status, "toy", (f"tp {config.tp}",))
 
 
 @pytest.mark.parametrize(
-    ("shapes", "shares", "status"),
+    ("shapes", "shards", "status"),
     [
-        (((8, 1, 2),), False, "measured"),
-        (((8, 1, 2),), True, "derived"),
-        (((8, 1, 1), (1, 1, 8)), False, "roofline"),
+        (((8, 1, 2),), 1, "measured"),
+        (((8, 1, 2),), 2, "derived"),
+        (((8, 1, 1), (1, 1, 8)), 1, "roofline"),
     ],
 )
-def test_a_result_is_as_firm_as_its_weakest_part(shapes, shares, status):
-    outcome = result_of((group(1.0, plan=toys.plan(*shapes), shares=shares),), Unequal())
+def test_a_result_is_as_firm_as_its_weakest_part(shapes, shards, status):
+    outcome = result_of((group(1.0, plan=toys.plan(*shapes), shards=shards),), Unequal())
     assert outcome.status == status
 
 
