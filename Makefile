@@ -10,14 +10,14 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check format bench clean
+.PHONY: help install install-dev demo test check format bench faults clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt $(PIP_ARGS) -e '.[text]'
+	$(BIN)/python -m pip install -q -c constraints.txt $(PIP_ARGS) -e '.[text,executor]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
@@ -28,8 +28,10 @@ install: $(VENV)/.installed  ## create .venv and install what the commands need
 
 install-dev: $(VENV)/.installed-dev  ## the same with the tools of the test suite
 
-demo: install  ## the main job: compare every policy on the paper's 7B setting, in simulation
+demo: install  ## every policy on the paper's 7B setting in simulation; then a small real job, and what was predicted of it
 	$(BIN)/lobra compare experiment=paper_7b run_dir=$(RUN)
+	$(BIN)/lobra run backend=torch experiment=demo_executor steps=10 run_dir=$(RUN)-executor
+	$(BIN)/lobra validate run=$(RUN)-executor run_dir=$(RUN)-validate
 
 test: install-dev  ## the whole test suite
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
@@ -47,6 +49,9 @@ format: install-dev  ## rewrite the code in the house format
 bench: install  ## the benchmarks, one after another (minutes)
 	$(BIN)/python benchmarks/bench_dispatch.py
 	$(BIN)/python benchmarks/bench_simulator.py
+
+faults: install-dev  ## every kind of fault against real ranks, twenty of each; docs/faults.md (half an hour)
+	$(BIN)/python benchmarks/faults.py --output docs/faults.md
 
 clean:  ## remove what the commands made
 	rm -rf $(VENV) runs outputs multirun .mypy_cache .ruff_cache .pytest_cache .hypothesis

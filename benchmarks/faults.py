@@ -60,7 +60,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         rows = list(matrix(Path(scratch), 2 if arguments.quick else 20, 10 if arguments.quick else 50))
-    text = table(rows)
+    text = table(rows, quick=arguments.quick)
     print(text)
     if arguments.output is not None:
         write_atomically(arguments.output, text)
@@ -181,11 +181,16 @@ def counted(name: str, results: Sequence[tuple[bool, float | None]], meaning: st
     return row
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[Row], *, quick: bool) -> str:
+    made = (
+        "Made by `python benchmarks/faults.py --quick`, which tries few of each kind; `make faults` tries all and "
+        if quick
+        else "Made by `make faults` (`benchmarks/faults.py`), which "
+    )
     lines = [
         "# Faults survived",
         "",
-        "Made by `make faults` (`benchmarks/faults.py`), which fails if any count is short. Two ranks over gloo train",
+        f"{made}fails if any count is short. Two ranks over gloo train",
         f"two tenants for {STEPS} steps with a checkpoint every {EVERY}. Seconds run from the last report to the end.",
         "",
         f"torch {torch.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores.",

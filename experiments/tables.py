@@ -68,7 +68,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: T
 def footnotes(summary: dict[str, Any]) -> list[str]:
     """Baseline, notes, and sequences that were cut or left out."""
     against = f"saves: GPU seconds saved against {summary['baseline']}, paired by batch"
-    lines = [f"{against}; intervals: bootstrap (BCa) of the mean over batches"]
+    lines = [
+        f"{against}; intervals: bootstrap (BCa) of the mean over batches",
+        "basis: layer times were measured on this hardware, derived from such times, or are roofline (data sheet)",
+    ]
     notes: dict[str, list[str]] = {}
     for name, figures in summary["policies"].items():
         for note in figures.get("notes", ()):

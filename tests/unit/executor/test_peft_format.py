@@ -305,22 +305,3 @@ def test_nothing_is_written_through_a_link(tmp_path):
     with pytest.raises(BadInput, match="it exists already"):
         export_adapter(adapter_folder(root, "a"), tenant(), CONFIG, matrices(tenant()))
     assert list((tmp_path / "outside").iterdir()) == []
-
-
-@pytest.mark.parametrize("kind", ["llama", "qwen2"])
-def test_peft_loads_it_and_gives_the_executors_logits(tmp_path, kind, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    transformers, peft = pytest.importorskip("transformers"), pytest.importorskip("peft")
-    toy_models.made(tmp_path / "base", kind)
-    who, whole = exported(tmp_path / "a", dropout=0.0)
-    weights = open_huggingface(tmp_path / "base")
-    ids = [1, 5, 2, 30, 7]
-    base = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "base", dtype=torch.float32)
-    theirs = peft.PeftModel.from_pretrained(base, tmp_path / "a").eval()
-    with torch.no_grad():
-        expected = theirs(torch.tensor([ids])).logits[0]
-
-    state = TenantState(who, {"value": whole})
-    found = toy_models.executor_logits(weights, weights.config, ids, dtype=torch.float32, adapter=state)
-
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
