@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from lobra.batch import Batch
 from lobra.check import check_conserved
@@ -89,9 +89,9 @@ def _walk_group(
         (folder / "timings.jsonl").open("w", encoding="utf-8", newline="\n") as timings,
     ):
         _write_line(timings, {"planning_seconds": planning})
-        for report in backend(folder).play(_directives(policy, plan, world, steps=steps, writer=directives, log=log)):
+        made = _directives(policy, plan, world, steps=steps, writer=directives, log=log, timings=timings)
+        for report in backend(folder).play(made):
             trace.append(report)
-            _write_line(timings, {"step": report.step, "dispatch_seconds": log.dispatch[report.step]})
             reports.append(replace(report, spans=()))
             tick()
     return GroupResult(
@@ -100,9 +100,12 @@ def _walk_group(
 
 
 def _directives(
-    policy: Policy, plan: DeploymentPlan, world: World, *, steps: int, writer: Writer, log: _Log
+    policy: Policy, plan: DeploymentPlan, world: World, *, steps: int, writer: Writer, log: _Log, timings: TextIO
 ) -> Iterator[DeploymentPlan | StepPlan]:
-    """The plan, then a step plan a batch: each timed, checked and written before it is handed out."""
+    """The plan, then a step plan a batch: each timed, checked and written before it is handed out.
+
+    A backend may plan ahead in another thread, and one that resumes reports steps before they are planned again.
+    """
     writer.append(plan)
     yield plan
     planned = policy.steps(_drawn(world.workload, steps, log), plan, world.cost)
@@ -112,6 +115,7 @@ def _directives(
         if step is None:
             return
         log.dispatch[step.step] = time.perf_counter() - started - log.drawing
+        _write_line(timings, {"step": step.step, "dispatch_seconds": log.dispatch[step.step]})
         if log.current is not None and log.current.step == step.step:
             check_conserved(log.current, step)
         log.shards = max(log.shards, *(len(microbatch.group) for work in step.work for microbatch in work), 1)
@@ -136,5 +140,5 @@ def _drawn(workload: Workload, steps: int, log: _Log) -> Iterator[Batch]:
         yield batch
 
 
-def _write_line(file: Any, body: dict[str, Any]) -> None:
+def _write_line(file: TextIO, body: dict[str, Any]) -> None:
     file.write(json.dumps(body, allow_nan=False) + "\n")

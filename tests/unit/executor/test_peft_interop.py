@@ -1,4 +1,4 @@
-"""The other side's word: `transformers` computes with our adapters, `peft` trains beside us, each going on from the other.
+"""The other side's word: transformers computes with our adapters, PEFT and the executor go on from each other.
 
 Skipped where the extra `peft` is not installed. Every base model is a tiny Hugging Face folder made on the spot.
 """
@@ -26,7 +26,7 @@ from lobra.spec import ModelSpec, SequenceRef
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
 transformers = pytest.importorskip("transformers")
 peft = pytest.importorskip("peft")
-pytestmark = pytest.mark.filterwarnings("default")  # what these packages warn of is theirs
+pytestmark = pytest.mark.filterwarnings("ignore")  # what these packages warn of is theirs
 
 IDS = [1, 5, 2, 30, 7, 39, 0, 11]
 KINDS = ["llama", "qwen2"]

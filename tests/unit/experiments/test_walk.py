@@ -10,6 +10,7 @@ from experiments.walk import World, walk
 from lobra import stream
 from lobra.errors import BadInput
 from lobra.plan import DeploymentPlan, StepPlan
+from lobra.trace import StepReport
 from policies.batching.boundaries import FixedBuckets
 from policies.batching.padded import Padded
 from policies.deployment.fixed import Fixed
@@ -134,3 +135,17 @@ def test_a_step_that_is_planned_while_another_plays_is_written_before_it_is_play
                 yield from ()
 
     walk(policy(), world(), lambda _: Watching(), steps=2, folder=tmp_path)
+
+
+def test_a_backend_that_resumes_may_report_steps_before_they_are_planned_again(tmp_path):
+    class Resuming:
+        def play(self, directives):
+            iterator = iter(directives)
+            next(iterator)
+            yield from (StepReport(number, 1.0, 16, 0.0, 1, 1) for number in range(2))
+            assert len(list(iterator)) == 2
+
+    (group,) = walk(policy(), world(), lambda _: Resuming(), steps=2, folder=tmp_path)
+    assert [report.step for report in group.reports] == [0, 1]
+    lines = (tmp_path / "0" / "timings.jsonl").read_text().splitlines()
+    assert [json.loads(line).get("step") for line in lines] == [None, 0, 1]
