@@ -14,7 +14,7 @@ from executor.failures import Preempted, RankFailure
 from executor.launch import Torchrun
 from lobra.plan import MicroBatch, StepPlan
 from lobra.spec import SequenceRef
-from small_jobs import PAIR, A, B, adapters, execution, plan, processes_of, step
+from small_jobs import CROWDED, PAIR, A, B, adapters, execution, plan, processes_of, step
 
 TENANTS = (
     replace(A, schedule="cosine", warmup_steps=2, clip_norm=0.5, weight_decay=0.1),
@@ -97,7 +97,7 @@ def test_a_rank_that_leaves_without_a_word_is_named_and_the_others_do_not_wait(t
         times.extend(time.monotonic() for _ in reports)
 
     assert 1 == len(times)
-    assert time.monotonic() - times[0] < 5
+    assert time.monotonic() - times[0] < CROWDED
     assert [] == processes_of(tmp_path)
 
 

@@ -13,7 +13,7 @@ from executor.checkpoint import newest
 from executor.description import Fault
 from executor.failures import Preempted, RankFailure
 from executor.launch import Torchrun
-from small_jobs import adapters, directives, execution, played, processes_of
+from small_jobs import CROWDED, adapters, directives, execution, played, processes_of
 
 CHECKPOINT_EVERY = 2
 STEPS = 4
@@ -42,7 +42,7 @@ def test_a_killed_rank_ends_the_job_at_once_and_a_restart_gives_the_same_bits(fa
 
     assert f"rank {fault.rank} died in step {fault.step}, {fault.phase}" in str(error)
     assert "SIGKILL" in str(error)
-    assert seconds < 5
+    assert seconds < CROWDED
     assert fault.step == reports
     assert [] == processes_of(tmp_path)
     assert tuple(range(STEPS)) == played(tmp_path)
@@ -56,7 +56,7 @@ def test_an_exception_in_a_rank_is_told_with_its_text_and_not_as_the_broken_conn
     expected = f"rank {fault.rank} raised in step {fault.step}, {fault.phase}"
     assert str(error).startswith(expected)
     assert "RuntimeError: a fault that was asked for" in str(error)
-    assert seconds < 5
+    assert seconds < CROWDED
     assert [] == processes_of(tmp_path)
 
 
@@ -69,7 +69,7 @@ def test_a_rank_that_hangs_or_is_frozen_is_named_within_the_deadline(fault, tale
 
     assert tale in str(error)
     assert f"rank {fault.rank}" in str(error)
-    assert seconds < execution().deadline_seconds + 3
+    assert seconds < execution().deadline_seconds + CROWDED
     assert [] == processes_of(tmp_path)
     assert "Thread 0x" in "".join(log.read_text() for log in (tmp_path / "ranks").glob("*.log"))  # stacks were dumped
 
@@ -80,7 +80,7 @@ def test_a_stop_in_a_step_or_in_a_save_leaves_a_checkpoint_from_which_the_run_go
     checkpoint, complaints = newest(tmp_path / "checkpoints")
 
     assert isinstance(error, Preempted)
-    assert seconds < 5
+    assert seconds < CROWDED
     assert [] == complaints
     assert checkpoint is not None
     assert f"step-{reports:08}" == checkpoint.name  # not one reported step is lost
