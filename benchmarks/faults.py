@@ -38,6 +38,7 @@ from small_saves import damages, kills
 STEPS = 6
 EVERY = 2  # steps between checkpoints
 AT_ONCE = 5.0  # seconds until a death or an exception must have ended the job
+LATER = 3.0  # seconds after the deadline in which a hang must have ended it
 PHASES = ("step", "forward", "backward", "synchronise", "report")
 SAVING = ("checkpoint", "save after 0 bytes")
 
@@ -71,12 +72,13 @@ def matrix(scratch: Path, many: int, points: int) -> Iterator[Row]:
     generator = np.random.default_rng(20261130)
     expected = undisturbed(scratch / "undisturbed")
     few = max(2, many // 2)
+    late = f"named within the deadline of {execution().deadline_seconds:.0f} s and {LATER:.0f} s more"
     jobs: tuple[tuple[FaultKind, str, int, tuple[str, ...], str], ...] = (
         ("kill", "SIGKILL of a rank", many, PHASES, "named within 5 s"),
         ("raise", "exception in a rank", many, PHASES, "named with its text within 5 s"),
         ("exit", "exit without a word", few, PHASES, "named within 5 s"),
-        ("hang", "endless sleep of a rank", few, PHASES, "named within the deadline of 2 s and 3 s more"),
-        ("freeze", "SIGSTOP of a rank", few, PHASES, "named within the deadline of 2 s and 3 s more"),
+        ("hang", "endless sleep of a rank", few, PHASES, late),
+        ("freeze", "SIGSTOP of a rank", few, PHASES, late),
         ("terminate", "SIGTERM in a step", few, PHASES, "stopped within 5 s, no reported step lost"),
         ("terminate", "SIGTERM in a save", few, SAVING, "stopped within 5 s, no reported step lost"),
         ("kill", "SIGKILL in a save", few, SAVING, "named within 5 s, older generation kept"),
@@ -130,7 +132,7 @@ def tried(folder: Path, given: Fault, expected: dict[str, str]) -> tuple[bool, f
     except (RankFailure, Preempted) as error:
         told = str(error)
     seconds = time.monotonic() - last
-    allowed = execution().deadline_seconds + 3 if given.kind in ("hang", "freeze") else AT_ONCE
+    allowed = execution().deadline_seconds + LATER if given.kind in ("hang", "freeze") else AT_ONCE
     named = "stopped" in told if given.kind == "terminate" else f"rank {given.rank} " in told
     kept = newest(folder / "checkpoints")[0]
     saved = int(kept.name.removeprefix("step-")) if kept is not None else 0
