@@ -29,9 +29,10 @@ from lobra.protocols import CostModel
 from lobra.rates import Assignment, Rates
 from lobra.spec import ClusterSpec, GpuSpec, Link, ModelSpec, Tenant
 from policies.batching.padded import Padded
+from policies.bounds.fluid import fluid_bound
+from policies.bounds.latency import latency_bound
 from policies.dispatch.balanced import Balanced
 from policies.dispatch.fleet import Machine, bucket_counts, fleet_of
-from policies.dispatch.fluid import fluid_bound, latency_bound
 
 TOLERANCE = 1e-3
 FOLDER, PATTERN = "peer_lobra", "disp_*.json"
@@ -139,7 +140,9 @@ def run(path: Path, dispatch: Balanced, repeats: int) -> tuple[float, float]:
         objectives.append(our_objective(instance, plan, assignment))
     assert len(set(objectives)) == 1, "the same input gave different dispatches"
     fleet, counts = fleet_of(buckets, tuple(map(Machine, plan.replicas)), batching, cost), bucket_counts(buckets)
-    bound = max(fluid_bound(fleet.loads, fleet.sizes.tolist(), counts), latency_bound(fleet.loads, counts))
+    bound = max(
+        fluid_bound(fleet.loads, fleet.sizes.tolist(), counts), latency_bound(fleet.loads, fleet.sizes.tolist(), counts)
+    )
     ours, milliseconds = objectives[0], statistics.median(seconds) * 1e3
     name = path.stem.removeprefix("disp_").removesuffix("_s0")
     print(

@@ -10,8 +10,8 @@ Why these bars: on one CPU thread products are bound by compute, so joint packin
 an unpadded batch of one it can only be as good. On a GPU a batch of one leaves the device idle; that is not shown here.
 
 The first ratio is a property of the lengths as much as of the code: it falls with the padding that a draw costs. Draw
-813 was picked among 6,000, before any was timed, because its token counts (not its ratio) are those of a recorded trial;
-its padding in arrival order, 1.77, is also the median of its distribution. Draws with less padding miss the bar.
+813 was picked among 6,000, before any was timed, because its token counts (not its ratio) are those of a recorded
+trial; its padding in arrival order, 1.77, is also the median of its distribution. Draws with less padding miss the bar.
 """
 
 import argparse

@@ -1,27 +1,31 @@
 """From names to a cost model: which form and which memory apply to a model on a cluster."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from costmodel.context import shared_prices
-from costmodel.fitted import fitted_cost, fitted_layers, profiled_memory
+from costmodel.fitted import FittedCost, fitted_cost, fitted_layers, profiled_memory
+from costmodel.guard import check_floor_source
 from costmodel.hardware import is_shipped, model_names, model_spec
+from costmodel.knotted import KnottedCost, head_layers
 from costmodel.layer import LayerPrice
 from costmodel.layered import Evidence, LayeredCost, Memory
 from costmodel.memory import RESERVE, AnalyticMemory, Rounding
+from costmodel.memory_executor import ExecutorMemory
 from costmodel.paper import PaperCost, paper_coefficients
 from costmodel.roofline import TENSOR_EFFICIENCY, roofline_price
 from costmodel.sources import find_source, nearest, read_source
 from costmodel.table import table_memory
+from costmodel.views import read_views, view_note
 from lobra.errors import BadInput
 from lobra.plan import ReplicaConfig
 from lobra.protocols import CostModel
 from lobra.spec import ClusterSpec, ModelSpec, Tenant
 
-FORMS = ("auto", "floor", "paper", "roofline", "fitted")
-MEMORIES = ("auto", "table", "scaled", "analytic")
+FORMS = ("auto", "floor", "knots", "paper", "roofline", "fitted")
+MEMORIES = ("auto", "table", "scaled", "analytic", "executor")
 ROUNDINGS = ("auto", "power_of_two", "multiple")
 DEEPEST = 16  # pipeline stages; the paper's deepest too
 ROOFLINE_NOTE = "nothing was measured on this hardware; the adapters' own kernels, embedding and head are left out"
@@ -40,12 +44,14 @@ def cost_model(
 ) -> CostModel:
     """The cost model of a model on a cluster.
 
-    form: auto is floor where a fitted source exists for this GPU and model, else roofline. memory: auto is the paper's
+    form: auto is floor where a fitted source exists for this GPU and model, else roofline; knots plans like floor (or
+    fitted, given a file) and plays stages by the finer curves of the same source. memory: auto is the paper's
     table as it stands where it exists (other tenants than the paper's are noted), else analytic; table insists on it;
-    scaled scales it down for tenants whose adapters need more memory than the paper's. configs: (tp, pp) to restrict
-    to; (): all. rounding of max tokens: auto is powers of two with the table, else multiples of 128. reserve: share of
-    the GPU that the analytic memory model leaves free. file: with form fitted, coefficients of a profile of this model
-    that `lobra fit` wrote; its max tokens replace memory auto. BadInput for anything else.
+    scaled scales it down for tenants whose adapters need more memory than the paper's; executor counts what this
+    project's executor holds in bfloat16. configs: (tp, pp) to restrict to; (): all. rounding of max tokens: auto is
+    powers of two with the table, else multiples of 128. reserve: share of the GPU that the counted memory models leave
+    free. file: with form fitted, coefficients of a profile of this model that `lobra fit` wrote; its max tokens replace
+    memory auto. BadInput for anything else.
     """
     for what, value, choices in (
         ("form", form, FORMS),
@@ -54,13 +60,15 @@ def cost_model(
     ):
         if value not in choices:
             raise BadInput(nearest(what, value, choices))
-    if (form == "fitted") != (file is not None):
+    if (form == "fitted") != (file is not None) and not (form == "knots" and file is not None):
         raise BadInput("form: fitted needs a file that `lobra fit` wrote, and no other form takes one")
     if file is not None:
         source = read_source(file, "floor_form")
+        check_floor_source(source)
         given = profiled_memory(source) if memory == "auto" else _memory(model, cluster, memory, rounding, reserve)
         tps = [int(fit["tp"]) for fit in source["fits"]]
-        return fitted_cost(model, cluster, source, given, _candidates(model, cluster, tps, given, configs))
+        planned = fitted_cost(model, cluster, source, given, _candidates(model, cluster, tps, given, configs))
+        return _with_knots(planned, source, head=0.0) if form == "knots" else planned
     room = _memory(model, cluster, memory, rounding, reserve)
     layer_source = None if form in ("paper", "roofline") else _source("floor_form", model, cluster)
     if form == "paper":
@@ -68,11 +76,18 @@ def cost_model(
         coefficients = {tp: value for tp, value in paper_coefficients(source).items() if tp <= max(cluster.sizes)}
         candidates = _candidates(model, cluster, coefficients, room, configs)
         return PaperCost(model, coefficients, room, candidates, source["source"])
-    if form == "floor":
+    if form in ("floor", "knots"):
         _need(layer_source, form, model, cluster)
     prices, evidence = fitted_layers(layer_source, cluster)[:2] if layer_source else _roofline(model, cluster)
     candidates = _candidates(model, cluster, prices, room, configs)
-    return LayeredCost(model, cluster, shared_prices(prices, model, cluster), room, candidates, evidence)
+    layered = LayeredCost(model, cluster, shared_prices(prices, model, cluster), room, candidates, evidence)
+    return _with_knots(layered, layer_source, head_layers(model)) if form == "knots" and layer_source else layered
+
+
+def _with_knots(planned: LayeredCost | FittedCost, source: Mapping[str, Any], head: float) -> KnottedCost:
+    layered = planned.layered if isinstance(planned, FittedCost) else planned
+    factors = fitted_layers(source, layered.cluster)[2]
+    return KnottedCost(planned, read_views(source, factors), head, view_note(source))
 
 
 def least_gpus(model: ModelSpec, cluster: ClusterSpec, tenants: Sequence[Tenant], tokens: int = 1) -> int | None:
@@ -134,11 +149,13 @@ def _candidates(
 
 
 def _memory(model: ModelSpec, cluster: ClusterSpec, memory: str, rounding: str, reserve: float) -> Memory:
-    source = _source("max_tokens", model, cluster) if memory != "analytic" else None
+    source = _source("max_tokens", model, cluster) if memory not in ("analytic", "executor") else None
     if memory in ("table", "scaled"):
         _need(source, f"memory={memory}", model, cluster)
     default = "multiple" if source is None else "power_of_two"
     chosen = cast(Rounding, default if rounding == "auto" else rounding)
+    if memory == "executor":
+        return ExecutorMemory(model, cluster.gpu, rounding=chosen, reserve=reserve)
     analytic = AnalyticMemory(model, cluster.gpu, chosen, reserve)
     return analytic if source is None else table_memory(source, analytic, strict=memory != "scaled")
 

@@ -5,6 +5,8 @@ seq_len tokens. For each tp the form max(floor, a0 + a1 N + a2 S2) is fitted by 
 >= 0. The floor is found by search: for every number of smallest micro-batches that may lie on it, floor and line are
 both known in closed form or by non-negative least squares, and the pair with the least error of the whole form wins.
 
+With --tied, square times tp is one number for all tp: it fits as well and reaches further.
+
 Where FILE exists, its description (hardware, engine, source, forward shares) stays and only the fits are made anew.
 """
 
@@ -19,9 +21,10 @@ import numpy as np
 import yaml
 
 from costmodel.fitting import FORWARD_SHARE, description, fits_of, fitted_fits, forward_share, recompute_errors
-from costmodel.profile import Fit, Profile, fit_profile
+from costmodel.profile import Fit, Profile, fit_profile, fit_tied
 from costmodel.samples import Samples
 from costmodel.sources import read_source
+from costmodel.views import view_body
 from lobra.errors import BadInput
 from lobra.files import write_atomically
 
@@ -54,7 +57,8 @@ def read_profile(path: Path) -> tuple[Profile, ...]:
                 f"profile {path}: tp {tp:.0f} has mbs {count[0]:.0f} only; what a micro-batch costs and what a "
                 "token costs cannot be told apart: give several"
             )
-        profiles.append(Profile(int(tp), length, length * count, length**2 * count, part[:, 3] * 1e-3))
+        seconds = part[:, 3] * 1e-3
+        profiles.append(Profile(int(tp), length, length * count, length**2 * count, seconds, rows=count))
     _refuse_units(path, profiles)
     return tuple(profiles)
 
@@ -107,10 +111,11 @@ def _short(value: float) -> float:
     return float(f"{value:.8g}")
 
 
-def source_document(profiles: Sequence[Profile], description: dict[str, Any]) -> dict[str, Any]:
-    """The content of a source file."""
-    fits = [describe(profile, fit_profile(profile)) for profile in profiles]
-    return {"schema": 1, "kind": "floor_form", **description, "fits": fits}
+def source_document(profiles: Sequence[Profile], description: dict[str, Any], *, tied: bool = False) -> dict[str, Any]:
+    """The content of a source file; tied: attention's part a tp is one number divided by tp."""
+    fits = fit_tied(profiles) if tied else [fit_profile(profile) for profile in profiles]
+    rows = [describe(profile, fit) | view_body(profile, fit) for profile, fit in zip(profiles, fits, strict=True)]
+    return {"schema": 1, "kind": "floor_form", **description, "fits": rows}
 
 
 def samples_document(
@@ -121,11 +126,16 @@ def samples_document(
     share = forward_share(samples, fits)
     extras = fitted_fits(samples, max_tokens=max_tokens, memory_gib=memory_gib)
     rows = [
-        describe(samples.profile(tp), fit) | extra for tp, fit, extra in zip(samples.tps, fits, extras, strict=True)
+        describe(samples.profile(tp), fit) | _views(samples, tp, fit) | extra
+        for tp, fit, extra in zip(samples.tps, fits, extras, strict=True)
     ]
     whole = {"schema": 1, "kind": "floor_form", **description(samples, gpu), "forward_share": share}
     errors = recompute_errors(samples, fits, share)
     return whole | ({"recompute_errors": errors} if errors else {}) | {"fits": rows}
+
+
+def _views(samples: Samples, tp: int, fit: Fit) -> dict[str, Any]:
+    return view_body(samples.profile(tp), fit, (samples.profile(tp, "forward"), samples.profile(tp, "backward")))
 
 
 def document_text(document: dict[str, Any], maker: str) -> str:
@@ -163,10 +173,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{field}", help="needed where the output does not exist yet")
     for field in ("engine", "kernel", "dtype"):
         parser.add_argument(f"--{field}", default="unstated")
+    parser.add_argument("--tied", action="store_true", help="attention's part times tp is the same for every tp")
     options = parser.parse_args(arguments)
     try:
         profiles = read_profile(options.profile)
-        write_atomically(options.output, document_text(source_document(profiles, _description(options)), MAKER))
+        document = source_document(profiles, _description(options), tied=options.tied)
+        write_atomically(options.output, document_text(document, MAKER + " --tied" * options.tied))
     except BadInput as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -65,7 +65,7 @@ class LayeredCost:
         """Prices of the largest stage for micro-batches of these widths; one adapter run a padded micro-batch."""
         self._check(config)
         layers = -(-self.model.layers // config.pp)
-        stage = stage_price(self._price(config, shards), layers, config.recompute)
+        stage = stage_price(self.price(config, shards), layers, config.recompute)
         width = np.asarray(widths, dtype=np.float64)
         return Rates(
             floor=stage.floor,
@@ -77,12 +77,8 @@ class LayeredCost:
     def stage_seconds(self, replica: Replica, stage: int, shape: Shape, kind: Literal["forward", "backward"]) -> float:
         """Seconds of one stage for one micro-batch; forward and backward add up to the whole to the last bit."""
         config = replica.config
-        price = self._price(config, shape.shards)
-        if replica.layers is None:
-            size, rest = divmod(self.model.layers, config.pp)
-            layers = size + 1 if stage < rest else size
-        else:
-            layers = stage_sizes(self.model.layers, config.pp, replica.layers)[stage]
+        price = self.price(config, shape.shards)
+        layers = self.stage_layers(replica, stage)
         recomputed = min(layers, config.recompute)
         return directions(price, layers, recomputed, shape)[kind == "backward"]
 
@@ -117,7 +113,8 @@ class LayeredCost:
             notes.append(f"N beyond the profiled hull ({tokens} tokens at tp {config.tp}): extrapolated")
         return Provenance(status, evidence.source, (*notes, *self.memory.notes(config, tenants)))
 
-    def _price(self, config: ReplicaConfig, shards: int) -> LayerPrice:
+    def price(self, config: ReplicaConfig, shards: int) -> LayerPrice:
+        """The price of a layer on each of so many replicas that share a micro-batch; BadInput where there is none."""
         crosses = config.gpus * shards > smallest_node(self.cluster)
         price = self.prices.get((config.tp, shards, crosses))
         if price is None:
@@ -126,6 +123,13 @@ class LayeredCost:
         if config.fsdp == 1:
             return price
         return price._replace(gather=gather_seconds(self.model, self.cluster, config))
+
+    def stage_layers(self, replica: Replica, stage: int) -> int:
+        """Layers of a stage; the first ones hold the remainder where the replica has no cut of its own."""
+        if replica.layers is not None:
+            return stage_sizes(self.model.layers, replica.config.pp, replica.layers)[stage]
+        size, rest = divmod(self.model.layers, replica.config.pp)
+        return size + 1 if stage < rest else size
 
     def _check(self, config: ReplicaConfig) -> None:
         if (config.tp, 1, False) not in self.prices:

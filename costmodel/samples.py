@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class Timed:
     rest: float
     saved_bytes: int
     spread: float  # of the repeats, standard deviation over mean
+    repeated: tuple[float, ...] = ()  # seconds of every repeat, forward plus backward
 
     @property
     def seconds(self) -> float:
@@ -93,14 +94,14 @@ class Samples:
         """Tensor parallelism, ascending."""
         return tuple(sorted({each.tp for each in self.timed if not each.crowded}))
 
-    def profile(self, tp: int) -> Profile:
-        """The points of one tp as times of a layer."""
+    def profile(self, tp: int, what: Literal["seconds", "forward", "backward"] = "seconds") -> Profile:
+        """The points of one tp as times of a layer: forward plus backward, or one of them."""
         points = self.alone(tp)
         columns = [
             np.array([getattr(each, name) for each in points], np.float64)
-            for name in ("longest", "tokens", "squares", "seconds", "runs")
+            for name in ("longest", "tokens", "squares", what, "runs", "rows")
         ]
-        return Profile(tp, columns[0], columns[1], columns[2], columns[3] / self.layers, columns[4])
+        return Profile(tp, columns[0], columns[1], columns[2], columns[3] / self.layers, columns[4], columns[5])
 
 
 def is_samples(path: Path) -> bool:
@@ -176,6 +177,7 @@ def _timed(group: Sequence[dict[str, Any]]) -> Timed:
         rest,
         first["saved_bytes"],
         float(totals.std(ddof=1) / totals.mean()) if len(totals) > 1 else 0.0,
+        tuple(totals.tolist()),
     )
 
 

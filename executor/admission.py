@@ -27,6 +27,7 @@ def admit_plan(plan: DeploymentPlan, config: ModelConfig, settings: Settings, wo
                 "use fsdp 1 (the simulator plays it)"
             )
         config.check_tp(replica.config.tp)
+    config.check_contexts(plan.tenants)
     for tenant in plan.tenants:
         targets(tenant)
         check_schedule(tenant, settings.total_updates)

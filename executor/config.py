@@ -1,11 +1,12 @@
 """The architecture of the frozen base model: Llama 2 and 3, Qwen2 and 2.5, Mistral without sliding window."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from lobra.errors import BadInput
-from lobra.spec import TARGET_MODULES, ModelSpec, positive
+from lobra.spec import TARGET_MODULES, ModelSpec, Tenant, positive
 
 RopeKind = Literal["default", "linear", "llama3"]
 
@@ -67,11 +68,14 @@ class ModelConfig:
     rope: Rope = Rope()
     qkv_bias: bool = False
     tied_embeddings: bool = False
+    context: int | None = None  # positions it was trained for; None: nothing is known of a limit
 
     def __post_init__(self) -> None:
         for field in ("layers", "hidden", "intermediate", "heads", "kv_heads", "vocabulary", "head_size"):
             positive("model", **{field: getattr(self, field)})
         positive("model", rms_epsilon=self.rms_epsilon)
+        if self.context is not None:
+            positive("model", context=self.context)
         if self.heads % self.kv_heads:
             raise BadInput(f"model: heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
         if self.head_size % 2:
@@ -116,6 +120,16 @@ class ModelConfig:
                 raise BadInput(
                     f"model: {field} is {mine}, but the plan was made for '{spec.name}' with {planned}; "
                     "plan again for this model"
+                )
+
+    def check_contexts(self, tenants: Sequence[Tenant]) -> None:
+        """Refuse tenants whose sequences may be longer than the model was made for: it would compute nonsense."""
+        for tenant in tenants:
+            if self.context is not None and tenant.context_limit > self.context:
+                raise BadInput(
+                    f"tenant '{tenant.name}': context_limit is {tenant.context_limit}, but the model knows only "
+                    f"{self.context} positions (max_position_embeddings); lower it (workload.max_length="
+                    f"{self.context} lowers it for all tenants)"
                 )
 
     def check_tp(self, tp: int) -> None:

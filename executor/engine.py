@@ -156,7 +156,7 @@ class Engine:
             adapter.labels += count
         due = self._due(step)
         with self._clock("synchronise"):
-            buffers, squares = sum_gradients(mesh, self.adapters, due)
+            buffers, squares = sum_gradients(mesh, self.adapters, due, self.settings.bucket_bytes)
             tally = agree(mesh, sums, squares, self.device)
             norms = [0.0] * len(self.adapters)
             for tenant in due:

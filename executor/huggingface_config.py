@@ -32,6 +32,7 @@ READ = frozenset(
         "architectures",
         "sliding_window",
         "layer_types",
+        "max_position_embeddings",
     }
 )
 
@@ -64,7 +65,6 @@ HARMLESS = frozenset(
         "use_bfloat16",
         "initializer_range",
         "use_cache",
-        "max_position_embeddings",
         "max_window_layers",  # layers with a sliding window, where use_sliding_window asks for one
         "pretraining_tp",  # how products were split in pretraining; the result is the same
         "bos_token_id",
@@ -177,6 +177,7 @@ def _config(body: dict[str, Any]) -> ModelConfig:
         rope=_rope(body),
         qkv_bias=kind == "qwen2",
         tied_embeddings=tied,
+        context=_whole(body, "max_position_embeddings") if body.get("max_position_embeddings") is not None else None,
     )
 
 

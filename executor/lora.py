@@ -41,20 +41,24 @@ class Dropout:
     features: int  # inputs in all
     pieces: tuple[MaskedPiece, ...]
 
-    def apply(self, x: Tensor) -> Tensor:
-        """Dropped and rescaled; a linear map, so the same call is its own gradient."""
-        masks = [
+    def mask(self, device: torch.device) -> Tensor:
+        """True where an element is kept; made anew wherever it is needed, so that no activation holds it."""
+        parts = [
             keep_mask(
                 piece.key,
                 self.probability,
                 range(piece.offset, piece.offset + piece.length),
                 self.columns,
                 features=self.features,
-                device=x.device,
+                device=device,
             )
             for piece in self.pieces
         ]
-        return x * torch.cat(masks) * (1 / (1 - self.probability))
+        return torch.cat(parts)
+
+    def apply(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Dropped and rescaled; a linear map, so the same call is its own gradient."""
+        return x * mask * (1 / (1 - self.probability))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,10 +72,17 @@ class Slot:
     scale: float
     dropout: Dropout | None = None
 
+    def mask(self, device: torch.device) -> Tensor | None:
+        """What its dropout keeps."""
+        return None if self.dropout is None else self.dropout.mask(device)
+
+    def dropped(self, own: Tensor, mask: Tensor | None) -> Tensor:
+        """Its tokens as A sees them; of gradients what comes back."""
+        return own if self.dropout is None or mask is None else self.dropout.apply(own, mask)
+
     def inputs(self, x: Tensor) -> Tensor:
-        """Its tokens as A sees them."""
-        own = x[self.start : self.end]
-        return own if self.dropout is None else self.dropout.apply(own)
+        """Its tokens of the stream as A sees them."""
+        return self.dropped(x[self.start : self.end], self.mask(x.device))
 
 
 def lora_linear(x: Tensor, weight: Tensor, bias: Tensor | None, slots: Sequence[Slot], kind: LoraKind) -> Tensor:
@@ -115,12 +126,13 @@ class _Loop(Function):
             # both products in the form in which the smaller matrix comes first or lies in rows: at rank 8 on one CPU
             # thread 10 and 2 times as fast as own.T @ h and own @ b (MKL, AVX2)
             dh = functional.linear(own, b.to(x.dtype).T.contiguous()) * slot.scale
-            found.append((dh.T @ slot.inputs(x)).to(a.dtype))
+            mask = slot.mask(x.device)
+            found.append((dh.T @ slot.dropped(x[slot.start : slot.end], mask)).to(a.dtype))
             found.append((h.T @ own).T.to(b.dtype) * slot.scale)
             if dx is not None and slot.dropout is None:
                 dx[slot.start : slot.end].addmm_(dh, a.to(x.dtype))
-            elif dx is not None and slot.dropout is not None:
-                dx[slot.start : slot.end] += slot.dropout.apply(dh @ a.to(x.dtype))
+            elif dx is not None:
+                dx[slot.start : slot.end] += slot.dropped(dh @ a.to(x.dtype), mask)
         return dx, None, None, None, *found
 
 

@@ -1,8 +1,8 @@
 """The bytes that backward keeps: counted tensor by tensor as autograd saves them, each storage once.
 
-Weights and adapters do not count: they are there anyway. A recomputed layer keeps its input, which autograd's hooks do
-not show and which is added, for the largest micro-batch of the step. What is counted is exact; what an allocator makes
-of it, what kernels need for a moment and the one layer that is just recomputed come on top.
+Weights and adapters do not count: they are there anyway. A recomputed layer keeps its input, which checkpointing saves
+through the same hooks. What is counted is exact; what an allocator makes of it, what kernels need for a moment and the
+one layer that is just recomputed come on top.
 """
 
 import weakref
@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from executor.data import stream_tokens
 from executor.engine import Engine
-from lobra.plan import StepPlan
 
 Tensor = torch.Tensor
 
@@ -54,23 +52,11 @@ class Kept:
 
 
 @contextmanager
-def counting(engine: Engine, step: StepPlan) -> Iterator[Kept]:
-    """Count while the engine plays a step; the peak is complete when the block is left."""
+def counting(engine: Engine) -> Iterator[Kept]:
+    """Count while the engine plays a step."""
     kept = Kept(frozenset(tensor.untyped_storage().data_ptr() for tensor in engine.weights()))
     with torch.autograd.graph.saved_tensors_hooks(kept.pack, _tensor):
         yield kept
-    kept.peak += _inputs_of_recomputed(engine, step)
-
-
-def _inputs_of_recomputed(engine: Engine, step: StepPlan) -> int:
-    mesh = engine.mesh
-    if mesh is None or mesh.place is None:
-        return 0
-    place, config = mesh.place, mesh.plan.replicas[mesh.place.replica].config
-    tokens = (stream_tokens(each, place.tp) // max(1, len(each.group)) for each in step.work[place.replica])
-    layers = min(config.recompute, len(place.layers))
-    size = engine.config.hidden * engine.settings.compute.itemsize
-    return layers * max(tokens, default=0) // place.tp * size
 
 
 def _tensor(saved: _Saved) -> Tensor:

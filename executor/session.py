@@ -178,7 +178,7 @@ class Session:
         self._watch.step = self._played
         self._watch.mark("step")
         engine, counted = self._assembly.engine, step.step in self._execution.counted
-        with counting(engine, step) if counted else nullcontext() as kept:
+        with counting(engine) if counted else nullcontext() as kept:
             result = engine.run_step(step)
         self._played += 1
         self._cursors = advanced(self._cursors, plan.tenants, step)
@@ -218,8 +218,8 @@ class Session:
     def _finish(self) -> None:
         if self._replaying:
             raise BadInput(
-                f"{DIRECTIVES}: it ends after {self._played} steps, but the newest checkpoint was made after "
-                f"{self._resumption.steps}; give the directives of the same run"
+                f"steps: {self._played} are asked for, but this run has already trained {self._resumption.steps}; "
+                "ask for more to go on, or choose another run_dir"
             )
         if not self._save():
             raise OSError("the last checkpoint could not be written, so the run is not over; start it again to go on")

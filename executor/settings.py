@@ -10,6 +10,7 @@ from lobra.errors import BadInput
 DataType = Literal["float64", "float32", "bfloat16"]
 AttentionKind = Literal["auto", "loop", "mask", "varlen"]
 LoraKind = Literal["loop", "grouped", "catmask"]
+BUCKET_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Settings:
     lora: LoraKind = "loop"
     total_updates: int | None = None  # updates of a tenant over the run; schedules that decay need it
     quarantine_after: int = 3  # non-finite steps in a row
+    bucket_bytes: int = BUCKET_BYTES  # of a tenant's gradient that are reduced at a time
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
@@ -33,6 +35,8 @@ class Settings:
             raise BadInput(f"execution: quarantine_after is {self.quarantine_after}; it counts steps, 1 or more")
         if self.total_updates is not None and self.total_updates < 1:
             raise BadInput(f"execution: total_updates is {self.total_updates}; it counts updates, 1 or more")
+        if self.bucket_bytes < 1:
+            raise BadInput(f"execution: bucket_bytes is {self.bucket_bytes}; it counts bytes, 1 or more")
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.epsilon > 0):
             raise BadInput(
                 f"execution: beta1 {self.beta1}, beta2 {self.beta2} must lie in [0, 1), epsilon {self.epsilon} above 0"

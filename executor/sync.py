@@ -2,7 +2,8 @@
 
 Every rank that holds a layer writes what it has at its place of a zero buffer; one all-reduce over the layer's holders
 then adds up replicas, tensor-parallel parts and replicated heads in a single rule, whatever each replica's cut. One
-buffer a tenant, so that the bits of its sum do not depend on who else trains.
+buffer a tenant, so that the bits of its sum do not depend on who else trains. A large buffer goes in buckets, which
+bounds what the back end needs beside it; where they are cut follows from the tenant alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ import torch.distributed as dist
 
 from executor.adapters import Adapter, Matrix, targets
 from executor.mesh import Group
+from executor.settings import BUCKET_BYTES
 
 Tensor = torch.Tensor
 Shape = tuple[int, int]
@@ -37,7 +39,12 @@ def views(buffer: Tensor, adapter: Adapter, layers: Sequence[int]) -> Iterator[t
 
 
 def summed(
-    adapter: Adapter, layers: Sequence[int], group: Group | None, pick: Callable[[Matrix], Tensor | None]
+    adapter: Adapter,
+    layers: Sequence[int],
+    group: Group | None,
+    pick: Callable[[Matrix], Tensor | None],
+    *,
+    bucket_bytes: int = BUCKET_BYTES,
 ) -> Tensor:
     """The canonical buffer of these layers, summed over the group; every member must call, None stays alone."""
     elements = sum(rows * columns for *_, (rows, columns) in layout(adapter, layers))
@@ -47,7 +54,8 @@ def summed(
         if matrix is not None and part is not None:
             full[matrix.block.rows, matrix.block.columns] = part
     if group is not None:
-        dist.all_reduce(buffer, group=group)
+        for bucket in torch.split(buffer, max(1, bucket_bytes // buffer.element_size())):
+            dist.all_reduce(bucket, group=group)
     return buffer
 
 

@@ -63,7 +63,7 @@ def tenant_losses(inputs: Sequence[Input], losses: Sequence[Tensor], mesh: Mesh,
 
 
 def sum_gradients(
-    mesh: Mesh, adapters: Sequence[Adapter], due: Sequence[int]
+    mesh: Mesh, adapters: Sequence[Adapter], due: Sequence[int], bucket_bytes: int
 ) -> tuple[dict[int, list[tuple[int, Tensor]]], Tensor]:
     """For each tenant that is due the canonical buffers by holder set, and the squared norms [sets, tenants] to sum."""
     buffers: dict[int, list[tuple[int, Tensor]]] = {tenant: [] for tenant in due}
@@ -72,7 +72,7 @@ def sum_gradients(
         if mesh.rank not in held.ranks:
             continue
         for tenant in due:
-            buffer = summed(adapters[tenant], held.layers, group, gradient)
+            buffer = summed(adapters[tenant], held.layers, group, gradient, bucket_bytes=bucket_bytes)
             buffers[tenant].append((number, buffer))
             if mesh.rank == held.ranks[0]:
                 squares[number, tenant] = buffer.double().square().sum().cpu()

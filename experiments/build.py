@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from costmodel.catalogue import cost_model
+from costmodel.guard import strict
 from costmodel.hardware import cluster_spec, model_spec
+from costmodel.moving import Moving
 from executor.huggingface_config import read_config, spec_of
 from experiments import schema
 from experiments import schema_policy as parts
+from experiments.disturbing import noise_of, on_shared_cores
 from experiments.published import Published
 from experiments.schema_executor import Torch
 from experiments.shipped import tenants_file
@@ -18,19 +21,22 @@ from experiments.walk import World
 from lobra.errors import BadInput, Infeasible
 from lobra.protocols import Backend, Batching, CostModel, DeploymentPolicy, DispatchPolicy, Grouping, Workload
 from lobra.spec import ClusterSpec, ModelSpec
+from policies.adaptive.adaptive import Adaptive
+from policies.adaptive.round_robin import RoundRobin
 from policies.batching.boundaries import DynamicBuckets, FixedBuckets
 from policies.batching.packed import Packed
 from policies.batching.padded import Padded
+from policies.batching.portfolio import Portfolio
 from policies.deployment.fixed import Fixed
 from policies.deployment.heterogeneous import Heterogeneous
 from policies.deployment.homogeneous import Homogeneous
 from policies.dispatch.balanced import Balanced
 from policies.dispatch.cheapest import CheapestFit
+from policies.dispatch.packed_pipeline import PackedPipeline
 from policies.dispatch.shared import SharedGroups
 from policies.dispatch.uniform import Uniform
 from policies.grouping import OneByOne, Together
-from policies.policy import Policy
-from sim.disturbance import Noise
+from policies.policy import Order, Policy
 from sim.simulator import Simulator
 from workloads.catalogue import named_workload
 from workloads.own import own_workload
@@ -53,6 +59,7 @@ def build_world(config: schema.World) -> World:
             memory=_word(config.cost.memory),
             file=Path(config.cost.file) if config.cost.file is not None else None,
         )
+        cost = strict(cost) if config.cost.strict else cost
     with _about("workload"):
         workload = build_workload(config.workload, config.seed)
     return World(workload, model, hardware, cost)
@@ -122,24 +129,23 @@ def build_backend(config: schema.World, world: World) -> Callable[[Path], Backen
     """Makes a fresh backend for a group, given the group's folder."""
     match config.backend:
         case schema.Sim(kind="sim"):
-            simulator = build_simulator(config.backend, world.cost, config.seed)
+            simulator = build_simulator(config.backend, world.cost, config.seed, config.cost.file)
             return lambda _: simulator
         case Torch(kind="torch"):
             return torch_backend(config, world.cluster, world.workload.tenants)
     raise _by_hand("backend", config.backend)
 
 
-def build_simulator(config: schema.Sim, cost: CostModel, seed: int) -> Simulator:
-    """The simulator with its knobs."""
-    knobs = config.noise
-    noise = Noise(seed, knobs.jitter_sigma, knobs.straggler_probability, knobs.straggler_factor)
-    quiet = knobs.jitter_sigma == 0 and knobs.straggler_probability == 0
+def build_simulator(config: schema.Sim, cost: CostModel, seed: int, file: str | None = None) -> Simulator:
+    """The simulator with its knobs; file: of fitted coefficients, for the noise found with them."""
+    priced, sharing = on_shared_cores(cost, file) if config.share_cores else (cost, None)
     return Simulator(
-        cost,
+        priced,
         fidelity=_word(config.fidelity),
         planning_seconds=config.planning_seconds,
-        deploy_seconds=config.deploy_seconds,
-        noise=None if quiet else noise,
+        deploy_seconds=Moving(config.deploy_seconds),
+        noise=noise_of(config.noise, seed, file),
+        sharing=sharing,
     )
 
 
@@ -152,7 +158,20 @@ def build_policy(config: parts.Policy, seed: int) -> Policy:
         build_deployment(config.deployment, config.published, batching, dispatch, seed),
         batching,
         dispatch,
+        build_order(config.order),
     )
+
+
+def build_order(config: Any) -> Order | None:
+    """The order of micro-batches where nothing is flushed between steps."""
+    match config:
+        case None:
+            return None
+        case parts.AdaptiveOrder(kind="adaptive"):
+            return Adaptive(config.window, config.tile, config.capacity, config.work)
+        case parts.RoundRobin(kind="round_robin"):
+            return RoundRobin(config.window, config.tile, config.capacity)
+    raise _by_hand("policy.order", config)
 
 
 def build_grouping(config: Any) -> Grouping:
@@ -172,8 +191,10 @@ def build_batching(config: Any) -> Batching:
             return Padded(FixedBuckets(tuple(config.widths), align=config.align))
         case parts.Dynamic(kind="dynamic"):
             return Padded(DynamicBuckets(config.number, config.step))
+        case parts.Portfolio(kind="portfolio"):
+            return Portfolio(config.number, config.step)
         case parts.Packed(kind="packed"):
-            return Packed(class_step=config.class_step, fill=config.fill, round_to=config.round_to)
+            return Packed(config.class_step, config.fill, config.round_to, align=_word(config.align))
     raise _by_hand("policy.batching", config)
 
 
@@ -186,6 +207,8 @@ def build_dispatch(config: Any, seed: int) -> DispatchPolicy:
             return CheapestFit()
         case parts.Balanced(kind="balanced"):
             return Balanced(config.work, config.repair, seed, _word(config.split))
+        case parts.PackedPipeline(kind="packed_pipeline"):
+            return PackedPipeline(config.tries, config.corrections)
         case parts.Shared(kind="shared"):
             return SharedGroups(config.shards, Balanced(config.work, config.repair, seed))
     raise _by_hand("policy.dispatch", config)
@@ -202,6 +225,7 @@ def build_deployment(
                 dispatch,
                 recompute=_word(config.recompute),
                 budgets=config.budgets,
+                fsdp=config.fsdp,
                 shared=config.shared,
                 candidates=_shapes(config.candidates),
                 batches=config.batches,
@@ -216,6 +240,7 @@ def build_deployment(
                 candidates=_shapes(config.candidates),
                 recompute=_word(config.recompute),
                 budgets=config.budgets,
+                fsdp=config.fsdp,
                 batches=config.batches,
                 pool=config.pool,
                 expectation=_word(config.expectation),

@@ -119,9 +119,14 @@ def certificate_row(plan: DeploymentPlan) -> dict[str, Any] | None:
         "expected_seconds": certificate.expected_seconds,
         "bound_seconds": certificate.bound_seconds if finite else None,
         "gap": certificate.gap if finite else None,
+        "with_bubbles_seconds": certificate.with_bubbles_seconds,
+        "bubble_gap": certificate.bubble_gap,
         "bound": certificate.bound,
+        "kinds": certificate.kinds,
+        "undominated": certificate.undominated,
         "solver": certificate.solver,
         "status": certificate.status,
+        "notice": certificate.notice,
     }
 
 
@@ -136,8 +141,8 @@ def _standing(groups: Sequence[GroupResult], cost: CostModel) -> tuple[str, tupl
             notes.update(dict.fromkeys(provenance.notes))
         if plan.idle_gpus:
             notes[f"{len(plan.idle_gpus)} GPUs idle in plan {plan.summary()}, billed all the same"] = None
-        if plan.certificate is not None and plan.certificate.status == "time_limit":
-            notes[f"plan {plan.summary()} is the best within the time limit, not proven"] = None
+        if plan.certificate is not None and plan.certificate.status in ("time_limit", "feasible", "limit"):
+            notes[f"plan {plan.summary()} is the best within its limit, not proven"] = None
     return weakest, tuple(notes)
 
 

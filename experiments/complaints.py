@@ -35,7 +35,7 @@ def one_line(error: BaseException) -> str:
         hint = "name policies by policies=[NAME,...]" if found[1] == "policy" else "`--help` lists the groups"
         return f"{found[1]}: there is no such group here; {hint}"
     if isinstance(error, OverrideParseException):
-        return f"{error.override}: it cannot be read ({_lower(_first(str(error)))}); write KEY=VALUE"
+        return _unreadable(str(error.override))
     if (found := _INSIDE.search(str(error))) is not None:
         return f"{found[1]}: {_lower(found[2])}; it sets what the chosen options do not have"
     if (found := _AMBIGUOUS.search(str(error))) is not None:
@@ -43,6 +43,14 @@ def one_line(error: BaseException) -> str:
         way = f"write {key}=[...] for a list, \"{key}='...'\" for a text, or add -m to sweep over them"
         return f"{key}: {found[1]} lists several values; {way}"
     return _lower(_first(str(error)))
+
+
+def _unreadable(override: str) -> str:
+    key, equals, value = override.partition("=")
+    way = (
+        f"a text with such signs goes in quotes of its own: \"{key}='{value}'\"" if key and value else "write KEY=VALUE"
+    )
+    return f"{override}: it cannot be read{' as it stands' if equals else ''}; {way}"
 
 
 _GROUP = re.compile(r"Could not override '([^']+)'")

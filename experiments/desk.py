@@ -5,10 +5,10 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from experiments import verbs
+from experiments import planning, verbs
 from experiments.doctor import doctor
+from experiments.drawing import figure
 from experiments.export import export
-from experiments.figures import figure
 from experiments.fitting import fit
 from experiments.job import Work, in_folder
 from experiments.preparing import prepare
@@ -20,7 +20,7 @@ from experiments.validate import validate
 
 def worker(verb: str) -> Work:
     """Who does a verb that plans or plays."""
-    return {"plan": verbs.plan, "run": verbs.run, "compare": verbs.compare}[verb]
+    return {"plan": planning.plan, "run": verbs.run, "compare": verbs.compare}[verb]
 
 
 def act(verb: str, config: DictConfig) -> int:

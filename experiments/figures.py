@@ -7,7 +7,6 @@ differs in brightness.
 
 import io
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,6 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from experiments import schema
-from experiments.rundir import read_json
-from experiments.traces import group_folders, plan_of, reports_of
 from lobra.errors import BadInput
 from lobra.files import write_atomically
 from lobra.plan import DeploymentPlan
@@ -42,25 +38,6 @@ METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     "svg": {"Date": None, "Creator": None},
 }
-
-
-def figure(asked: schema.Figure) -> int:
-    """`lobra figure NAME`: draw and name the file."""
-    if asked.format not in FORMATS:
-        raise BadInput(f"format is {asked.format!r}; choose from {', '.join(FORMATS)}")
-    if asked.scale not in ("linear", "log"):
-        raise BadInput(f"scale is {asked.scale!r}; choose linear or log")
-    run = Path(asked.run)
-    if asked.name == "compare":
-        drawn = compare_figure(read_json(run / "summary.json"), asked.scale)
-    elif asked.name == "timeline":
-        drawn = _timeline_of(run, asked.group, asked.step)
-    else:
-        raise BadInput(f"name: there is no figure {asked.name!r}; choose compare or timeline")
-    path = Path(asked.output) if asked.output else run / f"{asked.name}.{asked.format}"
-    save(drawn, path, asked.format)
-    sys.stdout.write(f"wrote {path}\n")
-    return 0
 
 
 def save(drawn: Figure, path: Path, kind: str = "png") -> None:
@@ -136,16 +113,6 @@ def drawable(value: Any, scale: str = "linear") -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return False
     return value > 0 if scale == "log" else value >= 0
-
-
-def _timeline_of(run: Path, group: int, step: int) -> Figure:
-    folders = group_folders(run)
-    if not 0 <= group < len(folders):
-        raise BadInput(f"group is {group}; {run} has groups 0..{len(folders) - 1}")
-    report = next(reports_of(folders[group], first=step, steps=1), None)
-    if report is None:
-        raise BadInput(f"step is {step}; {folders[group]} has fewer steps")
-    return timeline_figure(plan_of(folders[group]), report)
 
 
 def _policies(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:

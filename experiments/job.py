@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from experiments import schema
 from experiments.composing import policy_configs, policy_names, with_plans
 from experiments.rundir import digest, locked, write_run
+from experiments.running import plan_file
 from experiments.schema_policy import Policy
 from experiments.shipped import tenants_file
 from lobra.errors import BadInput
@@ -54,7 +55,7 @@ def job_of(verb: str, config: DictConfig) -> Job:
     """The job of a composed configuration; BadInput or OmegaConf's errors where it is incomplete."""
     plain = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
     typed = cast(schema.World, OmegaConf.to_object(config))
-    if isinstance(typed, schema.Plan):
+    if isinstance(typed, schema.Run):
         policy = with_plans(typed.policy, typed.plans)
         policies = {policy.name: policy}
         plain = {key: value for key, value in plain.items() if key != "policies"}
@@ -98,8 +99,10 @@ def evidence(workload: Any, *others: Path) -> str:
 
 
 def _named_files(config: schema.World) -> list[Path]:
-    """Files beside the workload's: coefficients, and the description of a model directory."""
+    """Files beside the workload's: coefficients, a running plan, and the description of a model directory."""
     files = [Path(config.cost.file)] if config.cost.file is not None else []
+    if isinstance(config, schema.Plan) and config.running is not None:
+        files.append(plan_file(config.running))
     return files if config.model.path is None else [*files, Path(config.model.path) / "config.json"]
 
 

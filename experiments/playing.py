@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from executor.failures import RankFailure
-from experiments import schema
 from experiments.build import build_backend, build_policy, build_world
 from experiments.compare import Failure, Outcome, Result, result_of
 from experiments.failures import exit_code_of, reason
 from experiments.job import Job
 from experiments.progress import Reporter
+from experiments.training import executed, is_real
 from experiments.walk import Tick, World, walk
 from lobra.errors import BadInput, Infeasible
 
@@ -49,7 +49,7 @@ def workers_of(job: Job) -> int:
     asked = job.config.workers
     if asked is not None and asked < 1:
         raise BadInput(f"workers is {asked}; at least 1 process must play")
-    if not isinstance(job.config.backend, schema.Sim):
+    if is_real(job.config):
         return 1  # real ranks share the devices with nobody
     useful = max(1, len(job.policies) // POLICIES_A_WORKER)
     return min(len(os.sched_getaffinity(0)), useful) if asked is None else min(asked, len(job.policies))
@@ -68,7 +68,8 @@ def play(job: Job, name: str, folder: Path, world: World, tick: Tick) -> Outcome
     try:
         policy = build_policy(job.policies[name], job.config.seed)
         groups = walk(policy, world, backend, steps=job.config.steps, folder=folder / name, tick=tick)
-        return result_of(groups, world.cost)
+        result = result_of(groups, world.cost)
+        return executed(result) if is_real(job.config) else result
     except (BadInput, Infeasible, RankFailure) as error:
         return Failure(reason(error), exit_code_of(error))
 

@@ -10,6 +10,7 @@ from lobra.errors import BadInput
 from lobra.files import write_atomically
 from workloads.prepare import prepare as make_store
 from workloads.text import Template, template_of
+from workloads.tokenizer import open_tokenizer
 
 
 def prepare(config: Prepare, folder: Path) -> int:
@@ -33,5 +34,14 @@ def prepare(config: Prepare, folder: Path) -> int:
     write_atomically(folder / "summary.json", pretty({"schema": SCHEMA, "store": str(store), **asdict(counts)}))
     for name, count in asdict(counts).items():
         sys.stdout.write(f"{name:12}{count}\n")
+    sys.stdout.write(_borders(config))
     sys.stdout.write(f"wrote {store}\nname it as `store: {store}` in a tenants' file\n")
     return 0
+
+
+def _borders(config: Prepare) -> str:
+    """The tokens that stand around every sequence; whoever knows the model sees here whether they are right."""
+    tool = open_tokenizer(Path(config.tokenizer), "prepare", config.begin, config.end)
+    begin = " ".join(map(tool.name, tool.begin))
+    begin = begin or "none (the tokenizer puts none; if the model wants one, name it: \"begin='<s>'\")"
+    return f"{'begin':12}{begin}\n{'end':12}{tool.name(tool.end)}\n"

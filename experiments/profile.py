@@ -37,8 +37,9 @@ def profile(config: Profile, folder: Path) -> int:
     if not isinstance(config.backend, Torch):
         raise BadInput("backend: only the executor can be profiled; use backend=torch")
     grid, (model, cluster) = config.grid, (build_model(config.model), build_cluster(config.cluster))
+    longest = max([1, *grid.lengths, *(length for pack in grid.packs for length in pack)])
     tenants = tuple(
-        Tenant(f"tenant-{number}", batch_size=1, context_limit=grid.largest, rank=config.tenants.rank, init_seed=number)
+        Tenant(f"tenant-{number}", batch_size=1, context_limit=longest, rank=config.tenants.rank, init_seed=number)
         for number in range(config.tenants.count)
     )
     padded = [(rows, length) for rows in grid.rows for length in grid.lengths]

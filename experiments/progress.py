@@ -1,4 +1,7 @@
-"""How far long work has come: bars on a terminal, a plain line for each part elsewhere. All of it on stderr."""
+"""How far long work has come: bars on a terminal; elsewhere a plain line for each part, and now and then within it.
+
+All of it goes to stderr.
+"""
 
 import sys
 import time
@@ -10,6 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from experiments.walk import Tick
+
+QUIET_SECONDS = 30.0  # a part that takes longer says how far it is
 
 
 class Reporter:
@@ -26,13 +31,18 @@ class Reporter:
         """One part of so many steps; call what it gives after each. A part that takes no step is not told of."""
         self._number += 1
         started, taken = time.perf_counter(), 0
+        told = started
         task = self._bars.add_task(name, total=steps) if self._bars is not None else None
 
         def tick() -> None:
-            nonlocal taken
+            nonlocal taken, told
             taken += 1
+            now = time.perf_counter()
             if self._bars is not None and task is not None:
                 self._bars.advance(task)
+            elif now - told > QUIET_SECONDS:
+                told = now
+                self._told(self._number, f"{name}, step {taken} of {steps}", now - started)
 
         yield tick
         if self._bars is None and taken:

@@ -12,6 +12,7 @@ from omegaconf import MISSING
 
 from experiments.schema_executor import Fit, Grid, Prepare, Tenants, Torch, Validate
 from experiments.schema_policy import (
+    AdaptiveOrder,
     Balanced,
     Cheapest,
     Dynamic,
@@ -21,8 +22,11 @@ from experiments.schema_policy import (
     Homogeneous,
     OneByOne,
     Packed,
+    PackedPipeline,
     Paper,
     Policy,
+    Portfolio,
+    RoundRobin,
     Shared,
     Together,
     Uniform,
@@ -88,6 +92,7 @@ class Cost:
     form: str = "auto"
     memory: str = "auto"
     file: str | None = None  # for fitted: what `lobra fit` wrote
+    strict: bool = False  # refuse micro-batches beyond those that were timed, instead of extrapolating
 
 
 @dataclass
@@ -97,6 +102,7 @@ class Noise:
     jitter_sigma: float = 0.0
     straggler_probability: float = 0.0
     straggler_factor: float = 1.0
+    fitted: bool = False  # instead of these three: what `lobra fit` found in the repeats of the profile
 
 
 @dataclass
@@ -106,8 +112,9 @@ class Sim:
     kind: str = "sim"
     fidelity: str = "pipeline"
     planning_seconds: float = 0.0
-    deploy_seconds: float = 0.0
+    deploy_seconds: float = 0.0  # of a re-deployment that moves replicas, beside what it sends over the links
     noise: Noise = field(default_factory=Noise)
+    share_cores: bool = False  # with more ranks than cores: who waits frees its part of a core for the others
 
 
 @dataclass
@@ -129,20 +136,37 @@ class World:
 
 
 @dataclass
-class Plan(World):
-    """`lobra plan`: a policy's deployment and how good it is."""
+class Run(World):
+    """`lobra run`: one policy on one backend."""
 
     policy: Policy = field(default_factory=Policy)
 
 
 @dataclass
-class Run(Plan):
-    """`lobra run`: one policy on one backend."""
+class Plan(Run):
+    """`lobra plan`: a policy's deployment and how good it is."""
+
+    baselines: bool = True  # beside it the best homogeneous plans: plain, with recomputation, context parallel
+    running: str | None = None  # a run's directory or its directives: stay with that plan, or move?
+    horizon: int = 1000  # steps in which a move must pay
+    factor: float = 2.0  # how many times its cost a move must save
+    regret: float | None = None  # perturb the cost model's coefficients by this much, such as 0.1
+    law: str = "uniform"  # of the perturbation; or lognormal
+    draws: int = 32  # perturbed cost models
+
+
+@dataclass
+class Intervals:
+    """How sure a comparison is if the cost model is not."""
+
+    draws: int = 0  # of cost models that may be the truth; 0: none, 50 is enough
 
 
 @dataclass
 class Compare(World):
     """`lobra compare`: many policies side by side on the same batches."""
+
+    intervals: Intervals = field(default_factory=Intervals)
 
 
 @dataclass
@@ -211,9 +235,11 @@ OPTIONS: dict[str, tuple[type, ...]] = {
     "workload": (NamedWorkload, OwnWorkload),
     "policy/grouping": (Together, OneByOne),
     "policy/deployment": (Homogeneous, Heterogeneous, Paper, Given),
-    "policy/batching": (Fixed, Dynamic, Packed),
-    "policy/dispatch": (Uniform, Cheapest, Balanced, Shared),
+    "policy/batching": (Fixed, Dynamic, Portfolio, Packed),
+    "policy/dispatch": (Uniform, Cheapest, Balanced, PackedPipeline, Shared),
 }
+
+ORDERS = (AdaptiveOrder, RoundRobin)  # a part that most policies lack; the file of a policy names it
 
 
 def register() -> None:
@@ -224,3 +250,5 @@ def register() -> None:
     for group, kinds in OPTIONS.items():
         for kind in kinds:
             store.store(group=f"schema/{group}", name=kind.kind, node=kind)  # type: ignore[attr-defined]
+    for kind in ORDERS:
+        store.store(group="schema/policy/order", name=kind.kind, node=kind)

@@ -29,6 +29,7 @@ class Torch:
     data: Data = field(default_factory=Data)
     total_updates: int | None = None  # of a tenant, for schedules that decay; none given: the run's steps
     quarantine_after: int = 3
+    bucket_bytes: int = 67108864  # of a tenant's gradient that are reduced at a time
     threads: int = 1
     deadline_seconds: float = 120.0
     setup_seconds: float = 600.0
@@ -83,8 +84,9 @@ class Fit:
     samples: str = MISSING
     max_tokens: int | None = None  # of a micro-batch; none given: from the profile's bytes and the memory of a rank
     memory_gib: float | None = None  # of a rank, with the profile's bytes; none given: what was stated when profiling
+    prior: str | None = None  # a source of layer times of this model: fit alpha and beta to it instead of its own form
     gpu: str | None = None  # these three are needed for a table tp, seq_len, mbs, time
-    model: str | None = None
+    model_name: str | None = None
     source: str | None = None
     run_dir: str | None = None
 

@@ -39,6 +39,15 @@ class Dynamic:
 
 
 @dataclass
+class Portfolio:
+    """Padding to the best of several bucketings, for the batch and the plan."""
+
+    kind: str = "portfolio"
+    number: int = 32
+    step: int = 16
+
+
+@dataclass
 class Packed:
     """Packing without padding."""
 
@@ -46,6 +55,7 @@ class Packed:
     class_step: int = 256
     fill: float = 0.97
     round_to: int = 1
+    align: str = "row"
 
 
 @dataclass
@@ -73,6 +83,15 @@ class Balanced:
 
 
 @dataclass
+class PackedPipeline:
+    """Equal finishing times where rows are packed, by quotas, longest first and exact repair."""
+
+    kind: str = "packed_pipeline"
+    tries: int = 24
+    corrections: int = 2
+
+
+@dataclass
 class Shared:
     """Micro-batches shared by groups of replicas (context parallelism)."""
 
@@ -90,6 +109,7 @@ class Homogeneous:
     recompute: str = "none"
     shared: bool = False
     budgets: int = 1
+    fsdp: int = 1
     candidates: list[list[int]] | None = None
     batches: int = 4
     longest: str = "limit"
@@ -101,13 +121,14 @@ class Heterogeneous:
 
     kind: str = "heterogeneous"
     recompute: str = "none"
+    fsdp: int = 1
     solver: str = "highs"
     candidates: list[list[int]] | None = None
     budgets: int = 3
     batches: int = 4
     pool: int = 12
-    expectation: str = "batches"
-    time_limit_seconds: float = 10.0
+    expectation: str = "sampled"
+    time_limit_seconds: float = 60.0
     longest: str = "limit"
 
 
@@ -133,6 +154,27 @@ class Given:
 
 
 @dataclass
+class AdaptiveOrder:
+    """No flush between steps: groups of adapters, packed together, one group after another."""
+
+    kind: str = "adaptive"
+    window: int = 2  # batches planned at once
+    tile: int = 128  # tokens; an adapter's share of a micro-batch is rounded up to a multiple
+    capacity: int | None = None  # tokens of a micro-batch; none given: the replica's budget
+    work: int = 1000  # of the local search: for a batch and each of three beginnings
+
+
+@dataclass
+class RoundRobin:
+    """No flush between steps: adapters take turns, each with micro-batches of its own."""
+
+    kind: str = "round_robin"
+    window: int = 2  # batches among which an adapter may work ahead
+    tile: int = 1
+    capacity: int | None = None
+
+
+@dataclass
 class Policy:
     """A policy names its four parts; each part owns its knobs."""
 
@@ -142,3 +184,4 @@ class Policy:
     deployment: Any = MISSING
     batching: Any = MISSING
     dispatch: Any = MISSING
+    order: Any = None  # of micro-batches, where pipelines are not flushed between steps

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from executor.description import Execution, knobs
+from executor.huggingface_config import read_config
 from executor.identity import TENANT
 from executor.launch import Attached, Torchrun
 from experiments import schema
@@ -47,6 +48,8 @@ def launched(wanted: Torch, made: Execution) -> Callable[[Path], Backend]:
 def execution(config: schema.World, cluster: ClusterSpec, tenants: tuple[Tenant, ...]) -> Execution:
     """The run description: a rank for every GPU of the cluster."""
     wanted = config.backend
+    if config.model.path is not None:
+        read_config(Path(config.model.path)).check_contexts(tenants)
     decays = any(tenant.schedule != "constant" for tenant in tenants)
     total = wanted.total_updates or (config.steps if decays else None)
     return described(wanted, config.model, cluster, data=_data(wanted, config.workload), total_updates=total)
@@ -61,6 +64,7 @@ def described(
         "attention": wanted.attention,
         "lora": wanted.lora,
         "quarantine_after": wanted.quarantine_after,
+        "bucket_bytes": wanted.bucket_bytes,
         "total_updates": total_updates,
     }
     weights = {"kind": "random", "seed": wanted.weights_seed}

@@ -1,7 +1,8 @@
 """Finding and reading the traces of a run directory."""
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby, islice
 from pathlib import Path
 
 from lobra import stream
@@ -32,12 +33,37 @@ def plan_of(group: Path) -> DeploymentPlan:
     return directive
 
 
+def joined(reports: Iterable[StepReport]) -> Iterator[StepReport]:
+    """One report a step: neighbours of the same step, which are parts of it, become one."""
+    for _, group in groupby(reports, key=lambda report: report.step):
+        first, *rest = group
+        parts = (first, *rest)
+        yield (
+            first
+            if not rest
+            else replace(
+                parts[-1],
+                seconds=sum(part.seconds for part in parts),
+                busy_gpu_seconds=sum(part.busy_gpu_seconds for part in parts),
+                tokens=sum(part.tokens for part in parts),
+                useful_tokens=sum(part.useful_tokens for part in parts),
+                spans=tuple(span for part in parts for span in part.spans),
+                wait_seconds=sum(part.wait_seconds for part in parts),
+                peak_gib=max((part.peak_gib for part in parts if part.peak_gib is not None), default=None),
+            )
+        )
+
+
 def reports_of(group: Path, first: int = 0, steps: int | None = None) -> Iterator[StepReport]:
-    """Reports from the first-th on, so many or all."""
+    """Reports of the steps from the first-th on, so many or all; a step's parts joined."""
     if first < 0 or (steps is not None and steps < 1):
         raise BadInput(f"first is {first} and steps is {steps}; first counts from 0 and steps is 1 or more")
     until = None if steps is None else first + steps
-    for report in islice(stream.read(group / "trace.jsonl"), first, until):
+    yield from islice(joined(_checked(group / "trace.jsonl")), first, until)
+
+
+def _checked(path: Path) -> Iterator[StepReport]:
+    for report in stream.read(path):
         if not isinstance(report, StepReport):
-            raise BadInput(f"{group / 'trace.jsonl'}: it holds a {type(report).__name__}; a trace holds step reports")
+            raise BadInput(f"{path}: it holds a {type(report).__name__}; a trace holds step reports")
         yield report

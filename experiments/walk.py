@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from experiments.traces import joined
 from lobra.batch import Batch
-from lobra.check import check_conserved
+from lobra.owed import Owed
 from lobra.plan import DeploymentPlan, StepPlan
 from lobra.protocols import Backend, CostModel, Workload
 from lobra.spec import ClusterSpec, ModelSpec
@@ -31,12 +32,12 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """What came of one group; reports without their spans, which are in its trace."""
+    """What came of one group; its reports, one a step, are without their spans, which are in its trace."""
 
     plan: DeploymentPlan
     reports: tuple[StepReport, ...]
     planning_seconds: float  # wall clock, of the deployment
-    dispatch_seconds: tuple[float, ...]  # wall clock, from a batch to its step plan
+    dispatch_seconds: tuple[float, ...]  # wall clock, from a batch to its step plans
     truncated: dict[str, int]  # sequences cut to the context limit, by tenant
     dropped: dict[str, int]
     shards: int  # replicas that computed a micro-batch together, at most
@@ -51,7 +52,7 @@ class _Log:
     drawing: float = 0.0
     dispatch: dict[int, float] = field(default_factory=dict)  # by step
     shards: int = 1
-    current: Batch | None = None
+    owed: Owed = field(default_factory=Owed)
 
 
 def walk(
@@ -82,7 +83,7 @@ def _walk_group(
     started = time.perf_counter()
     plan = policy.deployment.plan(world.workload, world.model, world.cluster, world.cost)
     planning = time.perf_counter() - started
-    log, reports = _Log(), []
+    log, reports = _Log(), list[StepReport]()
     with (
         Writer(folder / "directives.jsonl") as directives,
         Writer(folder / "trace.jsonl") as trace,
@@ -92,17 +93,18 @@ def _walk_group(
         made = _directives(policy, plan, world, steps=steps, writer=directives, log=log, timings=timings)
         for report in backend(folder).play(made):
             trace.append(report)
+            if not reports or reports[-1].step != report.step:
+                tick()
             reports.append(replace(report, spans=()))
-            tick()
     return GroupResult(
-        plan, tuple(reports), planning, tuple(log.dispatch.values()), log.truncated, log.dropped, log.shards
+        plan, tuple(joined(reports)), planning, tuple(log.dispatch.values()), log.truncated, log.dropped, log.shards
     )
 
 
 def _directives(
     policy: Policy, plan: DeploymentPlan, world: World, *, steps: int, writer: Writer, log: _Log, timings: TextIO
 ) -> Iterator[DeploymentPlan | StepPlan]:
-    """The plan, then a step plan a batch: each timed, checked and written before it is handed out.
+    """The plan, then a batch's step plans: each timed, checked and written before it is handed out.
 
     A backend may plan ahead in another thread, and one that resumes reports steps before they are planned again.
     """
@@ -113,11 +115,12 @@ def _directives(
         started, log.drawing = time.perf_counter(), 0.0
         step = next(planned, None)
         if step is None:
+            log.owed.settle()
             return
-        log.dispatch[step.step] = time.perf_counter() - started - log.drawing
-        _write_line(timings, {"step": step.step, "dispatch_seconds": log.dispatch[step.step]})
-        if log.current is not None and log.current.step == step.step:
-            check_conserved(log.current, step)
+        seconds = time.perf_counter() - started - log.drawing
+        log.dispatch[step.step] = log.dispatch.get(step.step, 0.0) + seconds
+        _write_line(timings, {"step": step.step, "dispatch_seconds": seconds})
+        log.owed.train(step)
         log.shards = max(log.shards, *(len(microbatch.group) for work in step.work for microbatch in work), 1)
         writer.append(step)
         yield step
@@ -133,7 +136,7 @@ def _drawn(workload: Workload, steps: int, log: _Log) -> Iterator[Batch]:
         log.drawing += time.perf_counter() - started
         if batch is None:
             return
-        log.current = batch
+        log.owed.draw(batch)
         for counts, total in ((batch.truncated, log.truncated), (batch.dropped, log.dropped)):
             for name, count in zip(names, counts, strict=False):
                 total[name] = total.get(name, 0) + count

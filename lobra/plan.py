@@ -62,11 +62,22 @@ class Certificate:
     solver: str  # name and version
     status: str  # optimal, time_limit, enumerated, fixed, ...
     seed: int
+    with_bubbles_seconds: float | None = None  # the bound if every pipeline waits for full micro-batches; None: no pp
+    kinds: int | None = None  # replicas with a budget that were considered
+    undominated: int | None = None  # of these, what was left when those that others replace at no loss were dropped
+    notice: str | None = None  # what the solver had to say: a fallback, a limit that had to be enforced
 
     @property
     def gap(self) -> float:
         """Relative distance of the plan from the bound."""
         return self.expected_seconds / self.bound_seconds - 1 if self.bound_seconds > 0 else float("inf")
+
+    @property
+    def bubble_gap(self) -> float:
+        """How much of the gap no plan can close whose pipelines wait for full micro-batches; 0 without pipelines."""
+        if self.with_bubbles_seconds is None or not self.bound_seconds > 0:
+            return 0.0
+        return self.with_bubbles_seconds / self.bound_seconds - 1
 
 
 @dataclass(frozen=True, slots=True)

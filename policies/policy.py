@@ -1,11 +1,19 @@
-"""A policy: four parts under a name, and the one path from a batch to a step plan."""
+"""A policy: four parts under a name, and the one path from a batch to a step plan; or an order that flushes nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from lobra.batch import Batch
 from lobra.plan import DeploymentPlan, MicroBatch, StepPlan
 from lobra.protocols import Batching, CostModel, DeploymentPolicy, DispatchPolicy, Grouping
+
+
+class Order(Protocol):
+    """Another path from batches to step plans: without a flush between steps, tenants updating one by one."""
+
+    def steps(self, batches: Iterator[Batch], plan: DeploymentPlan, cost: CostModel) -> Iterator[StepPlan]:
+        """One or more step plans a batch, in the order of the batches; it may look ahead over several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +25,13 @@ class Policy:
     deployment: DeploymentPolicy
     batching: Batching
     dispatch: DispatchPolicy
+    order: Order | None = None  # None: every step is flushed; else batching and dispatch serve the planner alone
 
     def steps(self, batches: Iterator[Batch], plan: DeploymentPlan, cost: CostModel) -> Iterator[StepPlan]:
-        """One step plan a batch, made when it is asked for."""
+        """Step plans, made when they are asked for: one a batch, or as the order says."""
+        if self.order is not None:
+            yield from self.order.steps(batches, plan, cost)
+            return
         for batch in batches:
             yield step_plan(batch, plan, self.batching, self.dispatch, cost)
 

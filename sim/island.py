@@ -1,11 +1,12 @@
 """An island: replicas that meet each other within a step, played in one SimPy environment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from simpy import Environment
 
 from lobra.errors import BadInput
 from lobra.trace import Span
+from sim.cores import Busy
 from sim.prices import Prices
 from sim.rendezvous import WAY_OUT, Meeting, Work, meetings
 from sim.replica import Stage, stages_of
@@ -13,17 +14,28 @@ from sim.replica import Stage, stages_of
 NAMED = 4  # waiting stages that the report of a stall names; more would hide the first
 
 
-def play_island(step: int, prices: Mapping[int, Prices], work: Work, origin: float, log: list[Span] | None) -> float:
+def play_island(
+    step: int,
+    prices: Mapping[int, Prices],
+    work: Work,
+    origin: float,
+    log: list[Span] | None,
+    *,
+    cores: Callable[[Environment], Callable[[int, int], Busy]] | None = None,
+) -> float:
     """Seconds until the last of its replicas has done its work. BadInput where they wait for each other for ever.
+
+    cores: makes those that the ranks share, if they do.
 
     Spans are appended replica by replica, stage by stage, in the order of the schedule.
     """
     environment = Environment()
+    shared = None if cores is None else cores(environment)
     attended = meetings(environment, list(prices), work)
     stages = [
         stage
         for replica, costs in prices.items()
-        for stage in stages_of(environment, replica, costs, attended[replica])
+        for stage in stages_of(environment, replica, costs, attended[replica], shared)
     ]
     logs: list[list[Span] | None] = [None if log is None else [] for _ in stages]
     finished = play_stages(environment, stages, logs, origin)

@@ -33,8 +33,13 @@ class Prices:
         return sum(map(sum, self.forward)) + sum(map(sum, self.backward))
 
 
-def price(plan: DeploymentPlan, step: StepPlan, replica: int, cost: CostModel, noise: Noise | None) -> Prices:
-    """The prices of one replica's work; BadInput where the cost model's answer is no duration."""
+def price(
+    plan: DeploymentPlan, step: StepPlan, replica: int, cost: CostModel, noise: Noise | None, *, before: int = 0
+) -> Prices:
+    """The prices of one replica's work; BadInput where the cost model's answer is no duration.
+
+    before: its micro-batches of the same step in step plans before this one; noise goes on behind them.
+    """
     config, work = plan.replicas[replica].config, step.work[replica]
     shapes = [microbatch.shape for microbatch in work]
     stages = range(config.pp)
@@ -45,7 +50,7 @@ def price(plan: DeploymentPlan, step: StepPlan, replica: int, cost: CostModel, n
         [_stage_seconds(plan, replica, stage, shape, "backward", cost=cost) for shape in shapes] for stage in stages
     ]
     if noise is not None and work:
-        _disturb(forward, backward, step.step, replica, noise)
+        _disturb(forward, backward, step.step, replica, noise, before=before)
     transfer = [_transfer_seconds(plan, replica, shape, cost) for shape in shapes] if config.pp > 1 else []
     counted = [
         shape
@@ -80,9 +85,11 @@ def _transfer_seconds(plan: DeploymentPlan, replica: int, shape: Shape, cost: Co
     return seconds
 
 
-def _disturb(forward: list[list[float]], backward: list[list[float]], step: int, replica: int, noise: Noise) -> None:
+def _disturb(
+    forward: list[list[float]], backward: list[list[float]], step: int, replica: int, noise: Noise, *, before: int
+) -> None:
     slowdown = noise.slowdown(step, replica)
     for stage, (ahead, back) in enumerate(zip(forward, backward, strict=True)):
-        factors = slowdown * noise.jitter(step, replica, stage, len(ahead))
+        factors = slowdown * noise.jitter(step, replica, stage, before + len(ahead))[before:]
         forward[stage] = [seconds * factor for seconds, factor in zip(ahead, factors[:, 0].tolist(), strict=True)]
         backward[stage] = [seconds * factor for seconds, factor in zip(back, factors[:, 1].tolist(), strict=True)]

@@ -1,6 +1,6 @@
 """A replica: its pipeline stages, each a SimPy process that walks the one-forward-one-backward order."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ from simpy import Environment, Event
 
 from lobra.schedule import one_forward_one_backward
 from lobra.trace import Span
+from sim.cores import Busy
 from sim.mailbox import Mailbox
 from sim.prices import Prices
 from sim.rendezvous import Meeting
@@ -33,6 +34,7 @@ class Stage:
     backward: Lane
     transfer: list[float]  # [microbatch]
     meetings: Sequence[Meeting | None]  # [microbatch]
+    busy: Busy | None = None  # None: its devices are its own, so an operation takes its seconds
 
     def play(self, environment: Environment, origin: float, log: list[Span] | None) -> Generator[Event, Any, None]:
         """Do each operation as soon as its input has arrived and the others of its group are there too.
@@ -41,6 +43,7 @@ class Stage:
         stage that receives it.
         """
         replica, stage = self.replica, self.stage
+        spend = environment.timeout if self.busy is None else self.busy
         for kind, microbatch in one_forward_one_backward(stage, self.stages, len(self.meetings)):
             lane = self.forward if kind == "forward" else self.backward
             if lane.inbox is not None:
@@ -56,7 +59,7 @@ class Stage:
             if meeting is not None:
                 yield meeting.join(kind, stage, replica, microbatch)
             start = environment.now
-            yield environment.timeout(lane.seconds[microbatch])
+            yield spend(lane.seconds[microbatch])
             if log is not None:
                 log.append(Span(replica, stage, microbatch, kind, origin + start, origin + environment.now))
             if lane.outbox is not None:
@@ -64,9 +67,13 @@ class Stage:
 
 
 def stages_of(
-    environment: Environment, replica: int, prices: Prices, meetings: Sequence[Meeting | None]
+    environment: Environment,
+    replica: int,
+    prices: Prices,
+    meetings: Sequence[Meeting | None],
+    cores: Callable[[int, int], Busy] | None = None,
 ) -> list[Stage]:
-    """The stages of one replica with their mailboxes between them."""
+    """The stages of one replica with their mailboxes between them; cores: of (replica, stage), where ranks share."""
     last = prices.stages - 1
     ahead = [Mailbox(environment) for _ in range(last)]  # activations, from stage s to s + 1
     back = [Mailbox(environment) for _ in range(last)]  # gradients, from stage s + 1 to s
@@ -81,6 +88,7 @@ def stages_of(
             Lane(prices.backward[stage], back[stage] if stage < last else None, back[stage - 1] if stage > 0 else None),
             prices.transfer,
             meetings,
+            None if cores is None else cores(replica, stage),
         )
         for stage in range(prices.stages)
     ]

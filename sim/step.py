@@ -35,15 +35,17 @@ def play_step(
     island: Island,
     origin: float,
     spans: bool,
+    together: bool = False,
 ) -> Played:
     """Play the islands one after another, each from time 0, so that neither their order nor the past changes a bit.
 
-    `origin` is added to the times of spans; `island` plays replicas that meet and gives their seconds.
+    `origin` is added to the times of spans; `island` plays replicas that meet and gives their seconds; together: all
+    replicas are one island, since they share cores.
     """
     log: list[Span] | None = [] if spans else None
     longest = busy = 0.0
     tokens = useful = 0
-    for members in islands(step.work):
+    for members in [list(range(len(step.work)))] if together else islands(step.work):
         prices = {replica: price(plan, step, replica, cost, noise) for replica in members}
         longest = max(longest, island(step.step, prices, step.work, origin, log))
         for replica, costs in prices.items():

@@ -7,7 +7,7 @@
       overlong: truncate          # any field of lobra.spec.Tenant
       text: support.jsonl         # one source: text with tokenizer and fields (or template),
       tokenizer: tokenizer.json
-      fields: [question, answer]
+      fields: [question, answer]  # begin and end name the tokens around a sequence where the tokenizer's own are wrong
     - {name: logs, batch_size: 16, context_limit: 8192, lengths: logs.csv}      # a column `tokens`,
     - {name: mails, batch_size: 16, context_limit: 2048, store: stores/mails}   # a folder made by `lobra prepare`,
     - {name: maths, batch_size: 64, context_limit: 2048, dataset: gsm8k}        # a shipped set,
@@ -37,7 +37,7 @@ from workloads.tenants import TENANT_FIELDS, read_tenant
 from workloads.text import Template, template_of, text_rows
 
 SOURCES = ("lengths", "text", "store", "family", "dataset")
-TEXT_KEYS = ("tokenizer", "fields", "template")
+TEXT_KEYS = ("tokenizer", "fields", "template", "begin", "end")
 
 
 def own_workload(
@@ -121,7 +121,8 @@ def _source(body: dict[str, Any], owner: str, folder: Path) -> Source:
         return without_empty(counts, counts, owner)
     if "text" in body:
         text, tokenizer = (_file(body, key, owner, folder) for key in ("text", "tokenizer"))
-        return text_rows(text, tokenizer, _template(body, owner), owner)
+        begin, end = (_token(body, key, owner) for key in ("begin", "end"))
+        return text_rows(text, tokenizer, _template(body, owner), owner, begin=begin, end=end)
     if "store" in body:
         return store_rows(_file(body, "store", owner, folder), owner)
     if "family" in body:
@@ -136,6 +137,13 @@ def _file(body: dict[str, Any], key: str, owner: str, folder: Path) -> Path:
     if not isinstance(value, str) or not value or "\0" in value:
         raise BadInput(f"{owner}: {key} is {show(value)}; it must be the path of a file")
     return folder / value
+
+
+def _token(body: dict[str, Any], key: str, owner: str) -> str | None:
+    value = body.get(key)
+    if value is not None and not isinstance(value, str):
+        raise BadInput(f"{owner}: {key} is {show(value)}; it must be the text of a token, in quotes if need be")
+    return value
 
 
 def _template(body: dict[str, Any], owner: str) -> Template:

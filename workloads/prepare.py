@@ -1,16 +1,11 @@
 """A tenant's text made into a token store: JSON lines and a tokenizer file in, ids and what carries loss out.
 
-A sequence is the begin token, if the tokenizer has one, and one or more turns; a turn is a prompt, an answer, the end
-token. Answers and their end tokens carry loss. The rule at the border: prompt and answer are tokenised apart, so the
-prompt's ids are a prefix of the whole by construction and no token straddles it. The mask goes by position, never by
-id. A begin or end token that the text already brings, as a chat template does, is not put a second time.
+What a sequence is, and which of its tokens carry loss, is told in `workloads.turns`.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +15,8 @@ from lobra.store import Span, StoreWriter
 from workloads.records import Record, read_records
 from workloads.strict_yaml import nearest, show
 from workloads.text import Template
-from workloads.tokenizer import TextTokenizer, open_tokenizer
-
-CHUNK = 1000  # records that are tokenised at a time
-
-Turns = list[tuple[str, str]]  # prompt and answer of each
+from workloads.tokenizer import open_tokenizer
+from workloads.turns import Turns, sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +59,7 @@ def prepare(
     filled = (_turns(record, template, turns, where) for record in read_records(text, owner))
     tally: Counter[str] = Counter()
     with StoreWriter(folder, tool.vocabulary) as store:
-        for ids, spans in _sequences(tool, filled):
+        for ids, spans in sequences(tool, filled):
             _keep(store, ids, spans, limit, tally)
         counts = Prepared(**tally)
         if not counts.sequences:
@@ -112,32 +104,6 @@ def _turns(record: Record, template: Template, field: str | None, where: str) ->
     if not isinstance(listed, list) or not all(isinstance(turn, dict) for turn in listed):
         raise BadInput(f"{where}, line {record.line}: field '{field}' is {show(listed)}; it must be a list of objects")
     return [template.fill(Record(record.line, turn), where) for turn in listed]
-
-
-def _sequences(tool: TextTokenizer, records: Iterable[Turns]) -> Iterator[tuple[list[int], list[Span]]]:
-    """Ids and spans of every record, both empty where it has no token."""
-    records = iter(records)
-    while chunk := list(islice(records, CHUNK)):
-        encoded = iter(tool.encode([part for turns in chunk for turn in turns for part in turn]))
-        for turns in chunk:
-            yield _sequence(tool, [(next(encoded), next(encoded)) for _ in turns])
-
-
-def _sequence(tool: TextTokenizer, turns: list[tuple[list[int], list[int]]]) -> tuple[list[int], list[Span]]:
-    spoken = [(prompt, answer) for prompt, answer in turns if prompt or answer]
-    if not spoken:
-        return [], []
-    front = list(tool.begin)
-    opening = spoken[0][0] or spoken[0][1]
-    ids = [] if opening[: len(front)] == front else front
-    spans = []
-    for prompt, answer in spoken:
-        start = len(ids) + len(prompt)
-        ids = ids + prompt + answer
-        if not answer or answer[-1] != tool.end:
-            ids.append(tool.end)
-        spans.append((max(start, 1), len(ids)))  # nothing stands before the first token: it cannot be predicted
-    return ids, [span for span in spans if span[0] < span[1]]
 
 
 def _named(path: Path) -> dict[str, Any]:

@@ -1,26 +1,23 @@
 r"""Lengths of a tenant's own text: JSON lines and a tokenizer file in, tokens and labels of every sequence out.
 
-A sequence is, if the tokenizer has one, the token it puts in front; the tokens of the prompt; those of the answer; one
-end token. Answer and end token carry loss. Prompt and answer are tokenised apart, so that no token straddles their
-border. The template `{question}\n{answer}` says which field is the answer: the last one, with what follows it.
-A template of one field has no prompt: all its text carries loss.
+Both are counted by the rule that `lobra prepare` writes stores by (`workloads.turns`), so a plan made from text fits
+the store made from it. The template `{question}\n{answer}` says which field is the answer: the last one, with what
+follows it. A template of one field has no prompt: all its text carries loss.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lobra.errors import BadInput
 from workloads.records import Record, field_text, read_records
 from workloads.sources import Rows, without_empty
-from workloads.tokenizer import around, load_tokenizer
+from workloads.tokenizer import open_tokenizer
+from workloads.turns import sequences
 
-CHUNK = 1000  # texts that are tokenised at a time
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 FIELD = re.compile(r"[^\W\d]\w*")
 
@@ -52,25 +49,22 @@ class Template:
         return prompt, answer
 
 
-def text_rows(path: Path, tokenizer: Path, template: Template, owner: str) -> Rows:
-    """Tokens and labels of every sequence of the file; empty ones are counted. BadInput names what is wrong."""
-    tool = load_tokenizer(tokenizer, owner)
-    front = len(around(tool)[0])
-    filled = (template.fill(record, f"{owner}: {path}") for record in read_records(path, owner))
+def text_rows(
+    path: Path, tokenizer: Path, template: Template, owner: str, *, begin: str | None = None, end: str | None = None
+) -> Rows:
+    """Tokens and labels of every sequence of the file; empty ones are counted. BadInput names what is wrong.
+
+    begin and end name the tokens around a sequence, as in `workloads.tokenizer.open_tokenizer`.
+    """
+    tool = open_tokenizer(tokenizer, owner, begin, end)
+    filled = ([template.fill(record, f"{owner}: {path}")] for record in read_records(path, owner))
     lengths, labels = [], []
-    for prompt, answer in _token_counts(tool, filled):
-        lengths.append(front + prompt + answer + 1 if prompt + answer else 0)
-        labels.append(answer + 1)
+    for ids, spans in sequences(tool, filled):
+        lengths.append(len(ids) if spans else 0)  # a store leaves out what teaches nothing
+        labels.append(sum(stop - start for start, stop in spans))
     return without_empty(np.array(lengths, np.int64), np.array(labels, np.int64), owner)
 
 
 def template_of(fields: Sequence[str]) -> Template:
     """The fields one under another: prompt first, answer last."""
     return Template("\n".join("{" + field + "}" for field in fields))
-
-
-def _token_counts(tool: Any, pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[int, int]]:
-    while chunk := list(islice(pairs, CHUNK)):
-        flat = [text for pair in chunk for text in pair]
-        counts = [len(one.ids) for one in tool.encode_batch(flat, add_special_tokens=False)]
-        yield from zip(counts[::2], counts[1::2], strict=True)

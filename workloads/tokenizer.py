@@ -30,6 +30,10 @@ class TextTokenizer:
         """The ids of each text alone, nothing put before or behind it."""
         return [one.ids for one in self.tool.encode_batch(list(texts), add_special_tokens=False)]
 
+    def name(self, token: int) -> str:
+        """The token as the tokenizer file spells it."""
+        return str(self.tool.id_to_token(token))
+
 
 def open_tokenizer(path: Path, owner: str, begin: str | None = None, end: str | None = None) -> TextTokenizer:
     """The tokenizer in a tokenizer.json; begin and end name tokens, an empty begin means none.

@@ -13,7 +13,7 @@ import numpy as np
 
 from lobra.batch import Array
 from lobra.errors import BadInput
-from policies.batching.buckets import upper_ends
+from policies.batching.buckets import candidates
 from policies.batching.partition import choose_boundaries
 
 # The authors' lists: 7 and 16 widths for steps, and the 16 with which they plan where bucketing is static.
@@ -76,5 +76,4 @@ class DynamicBuckets:
 
     def boundaries(self, lengths: Array, counts: Array, budgets: Array) -> Array:
         """The exact optimum by dynamic programming; each of its buckets holds a sequence."""
-        candidates, place = np.unique(upper_ends(lengths, self.step, budgets), return_inverse=True)
-        return choose_boundaries(candidates, np.bincount(place, weights=counts), self.number)
+        return choose_boundaries(*candidates(lengths, counts, self.step, budgets), self.number)

@@ -25,7 +25,9 @@ from lobra.plan import DeploymentPlan, MicroBatch, Replica
 from lobra.protocols import CostModel
 from lobra.rates import Loads
 from policies.batching.buckets import cut, distinct_budgets, refuse_too_long, upper_ends
-from policies.batching.packing import Bins, PackPrices, choose_bins, pack_prices
+from policies.batching.pack_estimate import estimate
+from policies.batching.pack_prices import Align, PackPrices, pack_prices
+from policies.batching.packing import Bins, choose_bins
 
 UNLIMITED = 1 << 31  # sequences "of one micro-batch" in the Loads: their prices already hold the fixed part
 
@@ -36,8 +38,9 @@ class Packed:
 
     class_step: int = 256  # tokens; upper ends of the length classes that dispatch counts
     fill: float = 0.97  # share of the budget that best-fit decreasing is expected to fill, for loads()
-    round_to: int = 1  # widths are multiples of this (or the budget): 128 suits kernels with tiles
+    round_to: int = 1  # what `align` names takes a multiple of this (or the budget): 128 suits kernels with tiles
     splits: tuple[int, ...] = (1, 2, 3, 4, 6, 8)  # divisors of the budget that a pipeline may profit from
+    align: Align = "row"  # what is rounded up: the row, every tenant's run in it, or every sequence
 
     def __post_init__(self) -> None:
         if self.class_step < 1 or self.round_to < 1:
@@ -46,6 +49,8 @@ class Packed:
             raise BadInput(f"packed: fill is {self.fill}; it is a share of the budget, above 0 and at most 1")
         if self.splits[:1] != (1,) or list(self.splits) != sorted(set(self.splits)):
             raise BadInput(f"packed: splits is {self.splits}; give divisors of the budget, ascending from 1, each once")
+        if self.align not in ("row", "run", "sequence"):
+            raise BadInput(f"packed: align is {self.align!r}; choose row, run or sequence")
 
     def bucket(self, batch: Batch, plan: DeploymentPlan, cost: CostModel) -> tuple[Bucket, ...]:
         """Length classes: upper ends are multiples of class_step, or the budgets below which they would reach."""
@@ -57,31 +62,22 @@ class Packed:
 
     def loads(self, buckets: tuple[Bucket, ...], replica: Replica, cost: CostModel, shards: int = 1) -> Loads:
         """The mean price of a sequence of each class, its share of the fixed part included."""
-        room = replica.budget * shards
-        prices = pack_prices(cost, replica.config, shards, room, self.round_to)
+        prices = self.prices(replica, cost, shards)
         counts = np.array([bucket.count for bucket in buckets], dtype=np.int64)
         which = np.repeat(np.arange(len(buckets)), counts)
-        everything = concatenate(0, [bucket.sequences for bucket in buckets])
-        length = everything.length.astype(np.float64)
-        seconds = prices.sequence_seconds(length)
-        full = self.fill * room
-        per_token = seconds.sum() / max(1.0, length.sum())
-        overhead = prices.fixed + prices.token * (self.round_to - 1) / 2 + self._run_seconds(everything, prices, full)
-        shared = max(overhead, prices.floor - per_token * full)
-        alone = np.maximum(overhead, prices.floor - seconds)
-        price = seconds + np.where(2 * length > room, alone, shared * length / full)
+        expected = estimate(concatenate(0, [bucket.sequences for bucket in buckets]), prices, self.fill)
         widths = np.array([bucket.width for bucket in buckets], dtype=np.int64)
         means = [
             np.bincount(which, weights=of_each, minlength=len(buckets)) / np.maximum(counts, 1)
-            for of_each in (price, seconds + prices.fixed * length / room)  # the latter where every pack is full
+            for of_each in (expected.each, expected.least)
         ]
         return Loads(
-            capacity=np.where(widths <= room, UNLIMITED, 0),
+            capacity=np.where(widths <= prices.room, UNLIMITED, 0),
             fixed=np.zeros(len(buckets)),
             each=means[0],
             floor=0.0,
             stages=replica.config.pp,
-            longest=shared + per_token * full,
+            longest=expected.full,
             least=means[1],
         )
 
@@ -100,17 +96,12 @@ class Packed:
         refuse_too_long(share, replica, room, [int(bucket.sequences.length.max()) for bucket in share])
         sequences = concatenate(share[0].sequences.step, [bucket.sequences for bucket in share])
         sequences = sequences.take(np.lexsort((sequences.index, sequences.tenant, -sequences.length)))
-        prices = pack_prices(cost, replica.config, shards, room, self.round_to)
+        prices = self.prices(replica, cost, shards)
         return _rows(sequences, choose_bins(sequences, prices, self.splits), group)
 
-    @staticmethod
-    def _run_seconds(sequences: Batch, prices: PackPrices, full: float) -> float:
-        """Expected adapter runs of a full pack, priced: tenants that occur among so many sequences drawn at random."""
-        if not prices.run or not len(sequences):
-            return 0.0
-        drawn = full / float(sequences.length.mean())
-        shares = np.bincount(sequences.tenant) / len(sequences)
-        return prices.run * max(1.0, float(np.sum(1 - (1 - shares) ** drawn)))
+    def prices(self, replica: Replica, cost: CostModel, shards: int = 1) -> PackPrices:
+        """What packs cost on the replica, or on a group of `shards` like it."""
+        return pack_prices(cost, replica.config, shards, replica.budget * shards, self.round_to, align=self.align)
 
 
 def _rows(sequences: Batch, bins: Bins, group: tuple[int, ...]) -> tuple[MicroBatch, ...]:

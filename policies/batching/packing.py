@@ -11,47 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lobra.batch import Array, Batch
-from lobra.errors import BadInput
-from lobra.plan import ReplicaConfig
-from lobra.protocols import CostModel
-from policies.batching.bins import balanced, best_fit
-
-
-@dataclass(frozen=True, slots=True)
-class PackPrices:
-    """Stage seconds of a pack on one replica or group: its rates, floor and number of stages, rounding of its width."""
-
-    floor: float
-    fixed: float
-    run: float
-    token: float
-    square: float
-    stages: int
-    room: int  # tokens that a pack may hold
-    round_to: int  # its width is a multiple of this, or the room
-
-    def widths(self, tokens: Array) -> Array:
-        """Tokens computed for packs that hold so many; elementwise."""
-        rounded: Array = np.minimum(-(-tokens // self.round_to) * self.round_to, self.room)
-        return rounded
-
-    def sequence_seconds(self, lengths: Array) -> Array:
-        """What sequences add to the pack that takes them, its fixed part apart; elementwise."""
-        lengths = np.asarray(lengths, dtype=np.float64)
-        seconds: Array = self.token * lengths + self.square * lengths**2
-        return seconds
-
-
-def pack_prices(cost: CostModel, config: ReplicaConfig, shards: int, room: int, round_to: int) -> PackPrices:
-    """The prices of packs; BadInput where the cost model has none."""
-    rates = cost.rates(config, np.array([room]), shards)
-    pack = rates.pack
-    if pack is None:
-        raise BadInput(
-            f"batching: the cost model has no price for packs on {config}, its form is made for padded micro-batches; "
-            "choose padded batching or a cost form in tokens and squares"
-        )
-    return PackPrices(rates.floor, pack.fixed, pack.run, pack.token, pack.square, config.pp, room, round_to)
+from policies.batching.bins import balanced, best_fit, best_fit_runs
+from policies.batching.pack_prices import PackPrices
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,42 +27,51 @@ class Bins:
 
 def choose_bins(sequences: Batch, prices: PackPrices, splits: tuple[int, ...]) -> Bins:
     """The cheapest of the packings tried; sequences: longest first, at least one, none above the room."""
-    lengths, costs = sequences.length.tolist(), prices.sequence_seconds(sequences.length).tolist()
-    linear, longest = sum(costs), lengths[0]
+    return pack(sequences.length, sequences.tenant, prices, splits)
+
+
+def pack(lengths: Array, tenants: Array, prices: PackPrices, splits: tuple[int, ...]) -> Bins:
+    """The same for columns: lengths, descending, and tenants, [n] each."""
+    sizes = prices.sizes(lengths)
+    if prices.stages == 1:
+        found = _priced(_fitted(sizes, tenants, prices, prices.room), lengths, tenants, prices)
+        if len(found.widths) == 1 or found.seconds.min() > prices.floor:
+            return found
+        return _evened(found, lengths, tenants, prices)
     best: Bins | None = None
-    tried: set[int] = set()
-    for split in splits if prices.stages > 1 else (1,):
-        limit = max(prices.room // split, longest)
-        if limit in tried:
-            continue
-        tried.add(limit)
-        place = best_fit(lengths, limit)
+    costs = prices.sequence_seconds(lengths)
+    linear, longest = float(costs.sum()), int(sizes[0])
+    for limit in dict.fromkeys(max(prices.room // split, longest) for split in splits):
+        place = _fitted(sizes, tenants, prices, limit)
         number = max(place) + 1
-        slowest = prices.fixed + max(costs[0], linear / number)
+        slowest = prices.fixed + max(float(costs[0]), linear / number)
         if best is not None and linear + number * prices.fixed + (prices.stages - 1) * slowest >= best.total:
             continue
-        found = _priced(place, sequences, prices)
+        found = _priced(place, lengths, tenants, prices)
+        found = _evened(found, lengths, tenants, prices) if number > 1 else found
         best = found if best is None or found.total < best.total else best
-        if number > 1 and (prices.stages > 1 or found.seconds.min() <= prices.floor):
-            even = balanced(lengths, costs, number, prices.room)
-            found = found if even is None else _priced(even, sequences, prices)
-            best = found if found.total < best.total else best
     assert best is not None
     return best
 
 
-def _priced(placed: list[int], sequences: Batch, prices: PackPrices) -> Bins:
+def _fitted(sizes: Array, tenants: Array, prices: PackPrices, limit: int) -> list[int]:
+    """Best fit decreasing with bins of `limit` tokens."""
+    if prices.align == "run":
+        return best_fit_runs(sizes, tenants, limit, prices.round_to)
+    return best_fit(sizes, limit)
+
+
+def _evened(found: Bins, lengths: Array, tenants: Array, prices: PackPrices) -> Bins:
+    """As many bins of about equal cost, where that is cheaper."""
+    sizes, costs = prices.sizes(lengths).tolist(), prices.sequence_seconds(lengths).tolist()
+    place = balanced(sizes, costs, len(found.widths), prices.room)
+    if place is None:
+        return found
+    even = _priced(place, lengths, tenants, prices)
+    return even if even.total < found.total and even.widths.max() <= prices.room else found
+
+
+def _priced(placed: list[int], lengths: Array, tenants: Array, prices: PackPrices) -> Bins:
     place = np.array(placed)
-    length = sequences.length.astype(np.int64)
-    counts = np.bincount(place)
-    widths = prices.widths(np.bincount(place, weights=length).astype(np.int64))
-    alone = counts == 1  # a row with one sequence attends over its whole width
-    squares = np.where(
-        alone, widths.astype(np.float64) ** 2, np.bincount(place, weights=length.astype(np.float64) ** 2)
-    )
-    seconds = prices.fixed + prices.token * widths + prices.square * squares
-    if prices.run:
-        pairs = np.unique(place * (int(sequences.tenant.max()) + 1) + sequences.tenant)
-        seconds += prices.run * np.bincount(pairs // (int(sequences.tenant.max()) + 1))
-    seconds = np.maximum(seconds, prices.floor)
+    widths, seconds = prices.pack_seconds(place, lengths, tenants)
     return Bins(place, widths, seconds, float(seconds.sum() + (prices.stages - 1) * seconds.max()))

@@ -20,7 +20,7 @@ from lobra.protocols import CostModel
 from lobra.rates import Loads
 from lobra.spec import SequenceRef
 from policies.batching.boundaries import Boundaries, DynamicBuckets
-from policies.batching.buckets import cut, distinct_budgets, refuse_too_long
+from policies.batching.buckets import cut, distinct_budgets, histogram, refuse_too_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Padded:
         del cost
         if not len(batch):
             return ()
-        lengths, counts = np.unique(batch.length, return_counts=True)
+        lengths, counts = histogram(batch.length)
         return cut(batch, self.boundaries.boundaries(lengths, counts, distinct_budgets(plan)))
 
     def loads(self, buckets: tuple[Bucket, ...], replica: Replica, cost: CostModel, shards: int = 1) -> Loads:

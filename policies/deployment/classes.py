@@ -16,8 +16,8 @@ from lobra.batch import Array, Batch, Bucket, concatenate, frozen
 from lobra.plan import DeploymentPlan, Replica
 from lobra.protocols import Batching, CostModel
 from lobra.rates import Loads
+from policies.bounds.fluid import least_each
 from policies.deployment.placement import Kind
-from policies.dispatch.fluid import least_each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +52,11 @@ class Table:
     full: Array  # float64 [K, J]: a full micro-batch
     alone: Array  # float64 [K, J]: one sequence alone through all stages
     least: Array  # float64 [K, J]: what one sequence adds for certain; `each`, unless that is an estimate
+
+    @property
+    def units(self) -> Array:
+        """Replicas of each kind that come together, because they share their weights; int64 [K]."""
+        return np.array([kind.config.fsdp for kind in self.kinds], dtype=np.int64)
 
     @property
     def gpus(self) -> Array:
@@ -129,12 +134,12 @@ def awkward_seconds(alone: Array, by_batch: Array) -> float:
 def undominated(prices: Table, longest: int) -> tuple[int, ...]:
     """Kinds that no other kind replaces at no loss, whatever the counts: positions in the table, ascending.
 
-    On the GPUs of one replica of i stand n_i / n_k replicas of k if n_k divides n_i and tp_k divides tp_i. They replace
-    it if k serves every class that i serves for no more GPU seconds, with no larger bubble and no longer way through
-    the stages, and holds the longest sequence if i does.
+    On the n_i GPUs of one unit of i (a replica, or those that share their weights) stand n_i / n_k units of k if n_k
+    divides n_i and tp_k divides tp_i. They replace it if k serves every class that i serves for no more GPU seconds,
+    with no larger bubble and no longer way through the stages, and holds the longest sequence if i does.
     """
-    gpus, bubbles = prices.gpus, prices.bubbles
-    work = gpus[:, None] * prices.each
+    gpus, bubbles = prices.gpus * prices.units, prices.bubbles
+    work = prices.gpus[:, None] * prices.each
     kept: list[int] = []
     for i, kind in enumerate(prices.kinds):
         for k, other in enumerate(prices.kinds):
@@ -154,7 +159,8 @@ def undominated(prices: Table, longest: int) -> tuple[int, ...]:
 
 def _no_worse_back(prices: Table, work: Array, i: int, k: int) -> bool:
     """Whether kind i is as good as kind k in everything, so that one of the two must stay."""
-    same_place = prices.gpus[i] == prices.gpus[k] and prices.kinds[i].config.tp == prices.kinds[k].config.tp
+    gpus = prices.gpus * prices.units
+    same_place = gpus[i] == gpus[k] and prices.kinds[i].config.tp == prices.kinds[k].config.tp
     equal = np.array_equal(work[i], work[k]) and np.array_equal(prices.alone[i], prices.alone[k])
     return bool(same_place and equal and prices.bubbles[i] == prices.bubbles[k])
 

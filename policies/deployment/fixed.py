@@ -16,13 +16,13 @@ from lobra.plan import Certificate, DeploymentPlan, ReplicaConfig
 from lobra.protocols import Batching, CostModel, DispatchPolicy, Workload
 from lobra.schedule import stage_sizes
 from lobra.spec import ClusterSpec, ModelSpec, Tenant
+from policies.bounds.fluid import fluid_bound
 from policies.deployment.classes import classes_of, table
 from policies.deployment.expected import Longest, LongestSequence, longest_sequence, planning_batches
 from policies.deployment.judge import Judge, within_reach
 from policies.deployment.kinds import check_priced
 from policies.deployment.placement import Kind, place
 from policies.deployment.refusal import too_long
-from policies.dispatch.fluid import fluid_bound
 
 _ITEM = re.compile(r"(\d{1,6}),(\d{1,6})(?:,r(\d{1,6}))?(?:/(\d{1,9}))?x(\d{1,6})")
 

@@ -4,12 +4,14 @@ The idea: of all kinds that hold the longest admissible sequence, fill the clust
 planner's own batches on it through the very batching and dispatch that will run later, and keep the fastest on average
 (ties: fewer GPUs a replica, then the cost model's order). That is what a careful user of the baselines would do, so a
 comparison with it flatters nobody; the paper's own baseline plans are available as fixed ones. Cost: one played plan a
-qualifying kind. With `shared`, replicas may compute a long micro-batch together (context parallelism), so a kind
-qualifies if all its replicas together hold the longest sequence. Limits: it sees `batches` batches, drawn beforehand.
+qualifying kind, less those whose bound is worse than the best. With `shared`, replicas may compute a long micro-batch
+together (context parallelism), so a kind qualifies if all its replicas together hold the longest sequence. Limits: it
+sees `batches` batches, drawn beforehand.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, nextafter
 
 import numpy as np
 
@@ -35,27 +37,25 @@ class Homogeneous:
     budgets: int = 1  # micro-batch budgets tried of a pipeline: M, M/2, M/4, ...
     shared: bool = False  # a group of replicas may hold together what one cannot
     candidates: tuple[tuple[int, int], ...] | None = None  # (tp, pp) allowed; None: all that the cost model prices
+    fsdp: int = 1  # equal replicas that may share their frozen weights, at most
     batches: int = 4  # planning batches
     seed: int = 0
     longest: Longest = "limit"
 
     def plan(self, workload: Workload, model: ModelSpec, cluster: ClusterSpec, cost: CostModel) -> DeploymentPlan:
         """The fastest on the planning batches; Infeasible where no kind holds the longest admissible sequence."""
-        space = Space(self.candidates, self.recompute, self.budgets)
+        space = Space(self.candidates, self.recompute, self.budgets, self.fsdp)
         problem = problem_of(space, workload, self.longest, model=model, cluster=cluster, cost=cost)
         options = self._options(problem)
         batches = within_reach(planning_batches(workload, self.batches, self.seed))
         judge = Judge(batches, self.batching, self.dispatch, cost)
-        judged = [
-            (judge.seconds(problem.plan([option])), option[0].config.gpus, order)
-            for order, option in enumerate(options)
-        ]
-        seconds, _, chosen = min(judged)
+        bounds = [self._bound(option, problem, judge) for option in options]
+        seconds, _, chosen = self._fastest(options, bounds, problem, judge)
         if seconds == inf:
             raise unplayable(judge)
         certificate = Certificate(
             expected_seconds=seconds,
-            bound_seconds=min(self._bound(option, problem, judge) for option in options),
+            bound_seconds=min(bounds),
             bound=f"fluid without bubbles, on the planning batches: the best of {len(options)} homogeneous plans",
             solver="none",
             status="enumerated",
@@ -74,6 +74,19 @@ class Homogeneous:
         if not holding:
             raise unplayable(judge)
         return holding
+
+    @staticmethod
+    def _fastest(
+        options: Sequence[tuple[Kind, int]], bounds: Sequence[float], problem: Problem, judge: Judge
+    ) -> tuple[float, int, int]:
+        """Seconds, GPUs a replica and position of the fastest; what its bound rules out is not played."""
+        best = (inf, 0, -1)
+        for order in sorted(range(len(options)), key=lambda order: (bounds[order], order)):
+            if bounds[order] > best[0]:
+                break
+            seconds = judge.seconds(problem.plan([options[order]]), nextafter(best[0], inf))
+            best = min(best, (seconds, options[order][0].config.gpus, order))
+        return best
 
     def _bound(self, option: tuple[Kind, int], problem: Problem, judge: Judge) -> float:
         """Seconds if sequences cost their share of the best micro-batch and all replicas ended together, or alone."""

@@ -11,9 +11,9 @@ from math import inf
 
 from lobra.batch import Batch
 from lobra.errors import BadInput, Infeasible
-from lobra.plan import DeploymentPlan
+from lobra.plan import DeploymentPlan, Replica, ReplicaConfig, Shape
 from lobra.protocols import Batching, CostModel, DispatchPolicy
-from policies.evaluate import work_seconds
+from lobra.schedule import closed_form, stage_sizes
 from policies.policy import step_plan
 
 JUDGED_SEQUENCES = 20_000  # a plan is judged on at most about this many sequences, but on one batch at least
@@ -51,8 +51,31 @@ class Judge:
 
     def _step(self, batch: Batch, plan: DeploymentPlan) -> float:
         step = step_plan(batch, plan, self.batching, self.dispatch, self.cost)
-        pairs = zip(step.work, plan.replicas, strict=True)
-        return max(work_seconds(work, replica, self.cost) for work, replica in pairs)
+        priced: dict[tuple[ReplicaConfig, tuple[int, ...] | None, Shape], float] = {}  # padded shapes repeat
+        slowest = 0.0
+        for work, replica in zip(step.work, plan.replicas, strict=True):
+            stages, seconds = _unlike(plan.model.layers, replica), []
+            for microbatch in work:
+                key = (replica.config, replica.layers, microbatch.shape)
+                if key not in priced:
+                    priced[key] = _slowest(stages, microbatch.shape, replica, self.cost)
+                seconds.append(priced[key])
+            slowest = max(slowest, closed_form(seconds, replica.config.pp))
+        return slowest
+
+
+def _unlike(layers: int, replica: Replica) -> tuple[int, ...]:
+    """Stages that may differ: the first, the last, and one of each number of layers between them."""
+    sizes = stage_sizes(layers, replica.config.pp, replica.layers)
+    return tuple(sorted({0, len(sizes) - 1, *(sizes.index(size) for size in set(sizes[1:-1]))}))
+
+
+def _slowest(stages: Sequence[int], shape: Shape, replica: Replica, cost: CostModel) -> float:
+    """Forward plus backward of the slowest of these stages."""
+    return max(
+        cost.stage_seconds(replica, stage, shape, "forward") + cost.stage_seconds(replica, stage, shape, "backward")
+        for stage in stages
+    )
 
 
 def within_reach(batches: Sequence[Batch], sequences: int = JUDGED_SEQUENCES) -> tuple[Batch, ...]:

@@ -2,11 +2,12 @@
 
 A configuration with the tokens that a micro-batch of it may hold. Pipelines also come with smaller micro-batches
 (M/2, M/4): they hold shorter sequences only, but fill and drain the pipeline faster, and which is better depends on the
-lengths. Recomputation of all activations is a third choice that the paper's space lacks.
+lengths. Recomputation of some or all activations, and sharing frozen weights among equal replicas, are further choices
+that the paper's space lacks. A cost model that cannot price them says so when it is asked.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lobra.errors import BadInput
@@ -16,7 +17,9 @@ from lobra.schedule import stage_sizes
 from lobra.spec import ClusterSpec, ModelSpec, Tenant
 from policies.deployment.placement import Kind, most
 
-Recompute = Literal["none", "full"]
+Recompute = Literal["none", "some", "full"]
+
+QUARTERS = (1, 2, 3, 4)  # of a stage's layers, recomputed: finer steps differ by less than what is known of memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +27,15 @@ class Space:
     """Which kinds a planner may choose from."""
 
     candidates: tuple[tuple[int, int], ...] | None = None  # (tp, pp) allowed; None: all that the cost model prices
-    recompute: Recompute = "none"  # full: each configuration also with every layer recomputed
+    recompute: Recompute = "none"  # full: also with every layer recomputed; some: also with a quarter, a half, ...
     budgets: int = 1  # of a pipeline: M, M/2, M/4, ... this many
+    fsdp: int = 1  # frozen weights also sharded over 2, 4, ... equal replicas, this many at most
 
     def __post_init__(self) -> None:
-        if self.recompute not in ("none", "full"):
-            raise BadInput(f"deployment: recompute is {self.recompute!r}; choose none or full")
+        if self.recompute not in ("none", "some", "full"):
+            raise BadInput(f"deployment: recompute is {self.recompute!r}; choose none, some or full")
+        if self.fsdp < 1:
+            raise BadInput(f"deployment: fsdp is {self.fsdp}; it counts replicas that share weights, 1 or more")
         if not 1 <= self.budgets <= 8:
             raise BadInput(f"deployment: budgets is {self.budgets}; a pipeline has 1 to 8 of them")
         if self.candidates is not None and not self.candidates:
@@ -44,15 +50,21 @@ def kinds(
     for config in _configs(space, cost):
         if config.pp > model.layers:
             continue
-        layers = stage_sizes(model.layers, config.pp)[0]
-        variants = [config]
-        if space.recompute == "full":
-            variants.append(ReplicaConfig(config.tp, config.pp, recompute=layers))
-        for variant in variants:
+        for variant in _variants(config, space, stage_sizes(model.layers, config.pp)[0]):
+            if most(variant, cluster) < variant.fsdp:
+                continue
             tokens = cost.max_tokens(variant, tenants)
-            if tokens > 0 and most(variant, cluster) > 0:
+            if tokens > 0:
                 found.extend(Kind(variant, budget) for budget in _budgets(tokens, variant.pp, space.budgets))
     return tuple(found)
+
+
+def _variants(config: ReplicaConfig, space: Space, layers: int) -> Iterator[ReplicaConfig]:
+    """The configuration as it is, then recomputing, each also sharing weights."""
+    recomputed = {"none": (), "full": (layers,), "some": tuple(-(-layers * part // 4) for part in QUARTERS)}
+    for number in dict.fromkeys((0, *recomputed[space.recompute])):
+        for power in range(space.fsdp.bit_length()):
+            yield replace(config, recompute=number, fsdp=1 << power)
 
 
 def _configs(space: Space, cost: CostModel) -> tuple[ReplicaConfig, ...]:

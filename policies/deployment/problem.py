@@ -32,7 +32,7 @@ class Problem:
         """One replica of each of these kinds, on a cluster as large as that takes: what a bucketing rule looks at."""
         room = max(kind.config.gpus for kind in kinds)
         large = replace(self.cluster, nodes=len(kinds), gpus_per_node=room, node_sizes=None)
-        replicas = place([(kind, 1) for kind in kinds], large)
+        replicas = place([(Kind(replace(kind.config, fsdp=1), kind.budget), 1) for kind in kinds], large)
         return DeploymentPlan(self.model, large, self.workload.tenants, replicas)
 
     def homogeneous(self, *, shared: bool = False) -> tuple[tuple[Kind, int], ...]:
@@ -40,7 +40,7 @@ class Problem:
 
         `shared`: all replicas of a kind together may hold what one cannot.
         """
-        counted = [(kind, most(kind.config, self.cluster)) for kind in self.kinds]
+        counted = [(kind, whole_units(kind, self.cluster)) for kind in self.kinds]
         reach = [kind.budget * (count if shared else 1) for kind, count in counted]
         options = tuple(option for option, tokens in zip(counted, reach, strict=True) if tokens >= self.longest.tokens)
         if options:
@@ -55,6 +55,12 @@ class Problem:
             tenants=self.workload.tenants,
             cost=self.cost,
         )
+
+
+def whole_units(kind: Kind, cluster: ClusterSpec) -> int:
+    """How many replicas there is room for; those that share their weights come together."""
+    number = most(kind.config, cluster)
+    return number - number % kind.config.fsdp
 
 
 def problem_of(

@@ -16,6 +16,7 @@ Shapes: K kinds, J classes, P pairs of them that fit; columns are P flows, K cou
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 import numpy as np
 import scipy.sparse
@@ -24,10 +25,12 @@ from lobra.batch import Array
 from lobra.errors import Infeasible
 from lobra.rates import Loads
 from lobra.spec import ClusterSpec
+from policies.bounds.fluid import fluid as fluid_dispatch
 from policies.deployment.classes import Table
 from policies.deployment.placement import most
-from policies.dispatch.fluid import fluid as fluid_dispatch
 from policies.solvers import Program, Solution, SolverName, solve
+
+SAFE = 1 - 2e-6  # times a bound: solvers keep rows and duals to 1e-7..1e-6, which once lifted one 5.5e-7 too high
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,30 @@ class Search:
     """Whom to ask, and when to stop."""
 
     solver: SolverName = "highs"
-    time_limit_seconds: float = 10.0  # of one program; a guard, not a setting: results that hit it may differ
+    node_limit: int = 500  # of one program's search tree: the same on every machine
+    time_limit_seconds: float = 60.0  # of one program; a guard, not a setting: results that hit it may differ
     relative_gap: float = 1e-3
+
+    @property
+    def limits(self) -> "Limits":
+        """As the solver seam takes them."""
+        return {
+            "solver": self.solver,
+            "node_limit": self.node_limit,
+            "time_limit_seconds": self.time_limit_seconds,
+            "relative_gap": self.relative_gap,
+            "presolve": False,  # measured: with it these programs take twice as long
+        }
+
+
+class Limits(TypedDict):
+    """Arguments of a solve."""
+
+    solver: SolverName
+    node_limit: int
+    time_limit_seconds: float
+    relative_gap: float
+    presolve: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +82,7 @@ class Outcome:
     bound_seconds: float  # of the program: no fluid plan is faster (than T_ub, where one was given)
     status: str
     solver: str
+    notice: str | None = None  # a fallback, a limit that had to be enforced
 
 
 def deploy(fluid: Fluid, amounts: Array, upper_seconds: float = np.inf) -> Outcome | None:
@@ -70,13 +96,8 @@ def deploy(fluid: Fluid, amounts: Array, upper_seconds: float = np.inf) -> Outco
         return None
     scale = ideal_seconds(prices, amounts, fluid.cluster.gpus)
     working = 1.0 - np.clip(prices.bubbles / upper_seconds, 0.0, 1.0)
-    solution = solve(
-        _program(fluid, amounts / scale, usable, working),
-        solver=fluid.search.solver,
-        time_limit_seconds=fluid.search.time_limit_seconds,
-        relative_gap=fluid.search.relative_gap,
-    )
-    return _outcome(solution, len(prices.kinds), scale)
+    solution = solve(_program(fluid, amounts / scale, usable, working), **fluid.search.limits)
+    return _outcome(fluid, solution, scale)
 
 
 def ideal_seconds(prices: Table, amounts: Array, gpus: int) -> float:
@@ -109,7 +130,7 @@ def _of_classes(loads: Loads, present: Array) -> Loads:
 
 
 def _program(fluid: Fluid, amounts: Array, usable: Array, working: Array) -> Program:
-    """Rows: one a class (flows = tau), one a kind (load <= p), GPUs and room for tp groups, the longest sequence."""
+    """Rows: one a class (flows = tau), one a kind (load <= p), then those of whole replicas."""
     prices = fluid.prices
     kinds, classes = np.nonzero(usable)
     present = np.flatnonzero(usable.any(axis=0))
@@ -120,27 +141,42 @@ def _program(fluid: Fluid, amounts: Array, usable: Array, working: Array) -> Pro
     ) - scipy.sparse.csc_matrix((np.ones(rows), (np.arange(rows), np.full(rows, tau))), shape=(rows, tau + 1))
     load = scipy.sparse.csc_matrix(
         (
-            np.concatenate([prices.each[kinds, classes] * amounts[classes], -working]),
+            np.concatenate([prices.each[kinds, classes] * amounts[classes], -working * prices.units]),
             (np.concatenate([kinds, np.arange(number)]), np.arange(tau)),
         ),
         shape=(number, tau + 1),
     )
-    room, capacity = _rooms(prices, fluid.cluster)
-    holds = np.array([[kind.budget >= fluid.longest for kind in prices.kinds]], dtype=np.float64)
-    integers = scipy.sparse.csc_matrix(np.vstack([room, holds]))
-    padding = scipy.sparse.csc_matrix((integers.shape[0], pairs))
-    last = scipy.sparse.csc_matrix((integers.shape[0], 1))
+    whole, low, high = integer_rows(fluid)
+    padding = scipy.sparse.csc_matrix((len(low), pairs))
+    last = scipy.sparse.csc_matrix((len(low), 1))
     return Program(
         cost=np.append(np.zeros(tau), -1.0),
-        matrix=scipy.sparse.vstack([flows, load, scipy.sparse.hstack([padding, integers, last])]).tocsc(),
-        row_low=np.concatenate([np.zeros(rows), np.full(number + len(room), -np.inf), [1.0]]),
-        row_high=np.concatenate([np.zeros(rows + number), capacity, [np.inf]]),
+        matrix=scipy.sparse.vstack([flows, load, scipy.sparse.hstack([padding, whole, last])]).tocsc(),
+        row_low=np.concatenate([np.zeros(rows), np.full(number, -np.inf), low]),
+        row_high=np.concatenate([np.zeros(rows + number), high]),
         low=np.zeros(tau + 1),
-        high=np.concatenate(
-            [np.full(pairs, np.inf), [most(kind.config, fluid.cluster) for kind in prices.kinds], [1.0 + 1e-6]]
-        ),
+        high=np.concatenate([np.full(pairs, np.inf), most_of(fluid), [1.0 + 1e-6]]),
         integer=np.concatenate([np.zeros(pairs, bool), np.ones(number, bool), [False]]),
     )
+
+
+def integer_rows(fluid: Fluid) -> tuple[scipy.sparse.csc_matrix, Array, Array]:
+    """What binds numbers of units: GPUs and room for tp groups, the longest sequence; matrix [m, K], low, high."""
+    room, capacity = _rooms(fluid.prices, fluid.cluster)
+    holds = np.array([[kind.budget >= fluid.longest for kind in fluid.prices.kinds]], dtype=np.float64)
+    matrix = scipy.sparse.csc_matrix(np.vstack([room, holds]))
+    return matrix, np.append(np.full(len(room), -np.inf), 1.0), np.append(capacity, np.inf)
+
+
+def most_of(fluid: Fluid) -> Array:
+    """How many units of each kind there is room for; float64 [K]."""
+    kinds = fluid.prices.kinds
+    return np.array([most(kind.config, fluid.cluster) // kind.config.fsdp for kind in kinds], dtype=np.float64)
+
+
+def counts_of(fluid: Fluid, values: Array) -> tuple[int, ...]:
+    """Numbers of replicas from a program's columns [K], which count units; fractions are floored."""
+    return tuple((np.floor(values + 1e-6).astype(np.int64) * fluid.prices.units).tolist())
 
 
 def _rooms(prices: Table, cluster: ClusterSpec) -> tuple[Array, Array]:
@@ -150,20 +186,21 @@ def _rooms(prices: Table, cluster: ClusterSpec) -> tuple[Array, Array]:
     """
     widths = np.array([kind.config.tp for kind in prices.kinds])
     largest = max(cluster.sizes)
-    rows, limits = [prices.gpus.astype(np.float64)], [float(cluster.gpus)]
+    gpus = (prices.gpus * prices.units).astype(np.float64)
+    rows, limits = [gpus], [float(cluster.gpus)]
     for width in np.unique(widths[widths <= largest]).tolist():
         room = sum(size // width * width for size in cluster.sizes)
         if room < cluster.gpus:
             inside = (widths % width == 0) & (widths <= largest)
-            rows.append(np.where(inside, prices.gpus, 0.0))
+            rows.append(np.where(inside, gpus, 0.0))
             limits.append(float(room))
     return np.stack(rows), np.array(limits)
 
 
-def _outcome(solution: Solution, kinds: int, scale: float) -> Outcome | None:
+def _outcome(fluid: Fluid, solution: Solution, scale: float) -> Outcome | None:
     if solution.values is None:
         return None
-    counts = np.rint(solution.values[-1 - kinds : -1]).astype(np.int64)
     best_tau = -solution.bound if np.isfinite(solution.bound) else 1.0  # tau is 1 at most
     bound = scale / max(best_tau, 1e-12)
-    return Outcome(tuple(counts.tolist()), bound * (1 - 1e-9), solution.status, solution.solver)
+    counts = counts_of(fluid, solution.values[-1 - len(fluid.prices.kinds) : -1])
+    return Outcome(counts, bound * SAFE, solution.status, solution.solver, solution.notice)

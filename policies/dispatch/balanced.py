@@ -23,16 +23,19 @@ from lobra.errors import BadInput
 from lobra.plan import DeploymentPlan
 from lobra.protocols import Batching, CostModel
 from lobra.rates import Assignment
+from policies.bounds.fluid import fluid, least_each
+from policies.bounds.latency import latency_bound
 from policies.dispatch.cheapest import deal_by_length
 from policies.dispatch.fleet import Fleet, Machine, bucket_counts, fleet_of
-from policies.dispatch.fluid import fluid, latency_bound
-from policies.dispatch.local_search import improve
+from policies.dispatch.local_search import LARGE, improve
 from policies.dispatch.repair import repaired
 from policies.dispatch.rounding import round_flow, spread
 from policies.dispatch.shares import shares_of
 from policies.dispatch.state import State, state_of
 from policies.dispatch.tables import Split, Tables, tables_of
 from policies.dispatch.uniform import deal
+
+UNEVEN = 0.01  # of the makespan: overheads of kinds that differ by more call for a second fluid
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +86,30 @@ class Balanced:
 
 def _start(fleet: Fleet, tables: Tables, counts: Array) -> tuple[State, float]:
     """The best of the rounded fluids, and a bound."""
-    bound, best = latency_bound(fleet.loads, counts), None
-    for bubbles in _bubble_guesses(fleet, counts):
-        makespan, flow = fluid(fleet.loads, fleet.sizes.tolist(), counts, bubbles)
+    sizes, large = fleet.sizes.tolist(), len(fleet.kind) >= LARGE
+    bound, best = latency_bound(fleet.loads, sizes, counts), None
+    guesses = [None] if large else _bubble_guesses(fleet, counts)
+    for turn, bubbles in enumerate(guesses):
+        makespan, flow = fluid(fleet.loads, sizes, counts, bubbles)
         bound = max(bound, makespan) if bubbles is None else bound
         whole = round_flow(flow, counts, fleet.fits)
-        for thin in (False, True):
-            state = state_of(tables, fleet.kind, spread(fleet, whole, thin=thin))
+        for thin in (False,) if large else (False, True):
+            state = state_of(tables, fleet.kind, spread(fleet, whole, thin=thin, cut=large))
             if best is None or state.makespan < best.makespan:
                 best = state
+        if large and not turn:
+            guesses += _overheads(fleet, state, flow, UNEVEN * makespan)
     assert best is not None
     return best, bound
+
+
+def _overheads(fleet: Fleet, state: State, flow: Array, much: float) -> list[Array | None]:
+    """Seconds by which machines of a kind are busy longer than the fluid says, float64 [K], if kinds differ by much."""
+    each = np.stack([least_each(loads) for loads in fleet.loads])
+    fluid_seconds = np.sum(flow * np.where(np.isfinite(each), each, 0.0), axis=1)
+    seconds = np.bincount(fleet.kind, weights=state.seconds, minlength=len(fleet.loads))
+    overheads: Array = np.maximum(seconds / fleet.sizes - fluid_seconds / fleet.sizes, 0.0)
+    return [overheads] if np.ptp(overheads) > much else []
 
 
 def _bubble_guesses(fleet: Fleet, counts: Array) -> list[Array | None]:

@@ -39,7 +39,7 @@ class Chunks(NamedTuple):
 
 def best_exchange(state: State, slowest: int, targets: Array, sizes: Array) -> Exchange | None:
     """The exchange after which the slower of the two is fastest; None where no exchange is a gain for the slowest."""
-    given = _chunks(state, np.array([slowest]), sizes)
+    given = chunks_of(state, np.array([slowest]), sizes)
     back = _returns(state, slowest, targets, sizes)
     if not len(given.bucket):
         return None
@@ -70,8 +70,8 @@ def chunk_sizes(tables: Tables, counts: Array) -> Array:
     return sizes[:, sizes.any(axis=0)]
 
 
-def _chunks(state: State, machines: Array, sizes: Array) -> Chunks:
-    """What these machines could give away."""
+def chunks_of(state: State, machines: Array, sizes: Array) -> Chunks:
+    """What these machines could give away, by owner."""
     held = state.counts[machines]  # [T, J]
     capacity = state.tables.room[state.kind[machines]]
     chunks = np.empty((*held.shape, sizes.shape[-1] + 2), dtype=np.int64)
@@ -84,7 +84,7 @@ def _chunks(state: State, machines: Array, sizes: Array) -> Chunks:
 
 def _returns(state: State, slowest: int, targets: Array, sizes: Array) -> Chunks:
     """What the targets could return to the slowest machine; nothing, at the end, once for each."""
-    owner, bucket, amount = _chunks(state, targets, sizes)
+    owner, bucket, amount = chunks_of(state, targets, sizes)
     fits = (state.tables.capacity[state.kind[slowest]] > 0)[bucket]
     if not fits.all():
         owner, bucket, amount = owner[fits], bucket[fits], amount[fits]

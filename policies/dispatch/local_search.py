@@ -1,65 +1,119 @@
 """From a good dispatch to a better one: descend by exchanges, kick, descend again.
 
 The slowest machine exchanges chunks with others as long as both end below it. Where that ends, a few random moves, each
-off the slowest machine, start another descent; what is worse in the end is taken back (iterated local search). Work is
-counted in exchanges looked for, never in seconds: the same input gives the same dispatch everywhere. It grows with the
-root of the fleet: 16,384 GPUs take seconds.
+off the slowest machine, start another descent; what is worse in the end is taken back (iterated local search). Large
+fleets are levelled out by many exchanges at once before (see `pairs`), and where the slowest of them finds no exchange
+any more, it shares out anew what it and another hold (see `resplit`). Work is counted in exchanges looked for, never in
+seconds: the same input gives the same dispatch everywhere. It grows with the root of the fleet: 16,384 GPUs take
+seconds.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from lobra.batch import Array
 from policies.dispatch.exchange import apply, best_exchange, chunk_sizes
+from policies.dispatch.pairs import level_out
+from policies.dispatch.resplit import divisions, resplit
 from policies.dispatch.state import State
 
 ALL_TARGETS = 12  # fleets up to this size look at every machine
-SOME_TARGETS = 8  # that larger fleets look at besides the least loaded
+LARGE = 64  # machines from which on pairs, and sharing out anew, pay for themselves
+FIRST = 20  # exchanges looked for in a large fleet's first descent, besides the work: most is done in pairs before
+SOME_TARGETS = 4  # that larger fleets look at besides the least loaded
 CLOSE = 2e-4  # of the bound: nothing worth looking for is left
+ROUNDS = 10  # of exchanges in pairs: later ones win little
+PARTNERS = 4  # with which the slowest machine shares out anew: so many each of the least loaded of its kind, and any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """What descents of one step have in common."""
+
+    state: State
+    sizes: Array  # of chunks
+    members: tuple[Array, ...]  # machines of each kind
+    random: np.random.Generator
+    ways: Array | None  # to divide a heap; None: small fleets do without
 
 
 def improve(state: State, counts: Array, bound: float, work: int, seed: int) -> None:
     """Lower the state's makespan until it is close to the bound or the work is done; random numbers from the seed.
 
-    At most `work` exchanges are looked for, times sqrt(R / 12) for R > 12 machines; the first descent has R more.
+    At most `work` exchanges are looked for, times sqrt(R / 12) for R > 12 machines; the first descent has R more, or 20.
     """
     if len(state.kind) < 2:
         return
+    large = len(state.kind) >= LARGE
     work = int(work * max(1.0, len(state.kind) / ALL_TARGETS) ** 0.5)
     sizes = chunk_sizes(state.tables, counts)
     members = tuple(np.flatnonzero(state.kind == kind) for kind in range(len(state.tables.constant)))
     random = np.random.default_rng(np.random.SeedSequence(seed))
-    _descend(state, sizes, members, random, work + len(state.kind))
+    search = _Search(state, sizes, members, random, divisions() if large else None)
+    if large:
+        level_out(state, sizes, members, ROUNDS)
+    _settle(search, work + (FIRST if large else len(state.kind)))
     state.commit()
     left = work
     while left > 0 and state.makespan > bound * (1 + CLOSE):
         before = state.makespan
         _kick(state, random)
-        left -= _descend(state, sizes, members, random, left)
+        left -= _settle(search, left)
         if state.makespan <= before:
             state.commit()
         else:
             state.revert()
 
 
-def _descend(state: State, sizes: Array, members: tuple[Array, ...], random: np.random.Generator, limit: int) -> int:
+def _settle(search: _Search, limit: int) -> int:
+    """Exchange and share out anew until nothing is gained; says how much was looked for."""
+    looked = _descend(search, limit)
+    while search.ways is not None and looked < limit:
+        tried, gained = _share_out(search)
+        looked += tried
+        if not gained:
+            break
+        looked += _descend(search, limit - looked)
+    return looked
+
+
+def _descend(search: _Search, limit: int) -> int:
     """Exchange until nothing is gained; says how many exchanges were looked for."""
+    state = search.state
     for looked in range(limit):
         slowest = int(np.argmax(state.seconds))
-        exchange = best_exchange(state, slowest, _targets(state, slowest, members, random), sizes)
+        exchange = best_exchange(state, slowest, _targets(search, slowest), search.sizes)
         if exchange is None:
             return looked + 1
         apply(state, slowest, exchange)
     return limit
 
 
-def _targets(state: State, slowest: int, members: tuple[Array, ...], random: np.random.Generator) -> Array:
+def _share_out(search: _Search) -> tuple[int, bool]:
+    """Let the slowest machine share out anew with one other: how many were tried, and whether one helped."""
+    state, random = search.state, search.random
+    slowest = int(np.argmax(state.seconds))
+    own = search.members[int(state.kind[slowest])]
+    least = own[np.argsort(state.seconds[own], kind="stable")[:PARTNERS]]
+    others = (least, random.choice(own, PARTNERS), random.integers(len(state.kind), size=PARTNERS))
+    partners = dict.fromkeys(np.concatenate(others).tolist())
+    partners.pop(slowest, None)
+    assert search.ways is not None
+    for tried, other in enumerate(partners, 1):
+        if resplit(state, slowest, other, search.ways, random):
+            return tried, True
+    return len(partners), False
+
+
+def _targets(search: _Search, slowest: int) -> Array:
     """Every other machine of a small fleet; of a large one the two with the least to do of each kind, and some more."""
-    machines = len(state.kind)
+    machines = len(search.state.kind)
     if machines <= ALL_TARGETS:
         return np.delete(np.arange(machines), slowest)
-    chosen = set(random.integers(machines, size=SOME_TARGETS).tolist())
-    for kind in members:  # twice the least: a sort of thousands would be most of the work
-        seconds = state.seconds[kind]
+    chosen = set(search.random.integers(machines, size=SOME_TARGETS).tolist())
+    for kind in search.members:  # twice the least: a sort of thousands would be most of the work
+        seconds = search.state.seconds[kind]
         for _ in range(min(2, len(kind))):
             least = int(seconds.argmin())
             chosen.add(int(kind[least]))

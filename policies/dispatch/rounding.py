@@ -31,20 +31,21 @@ def round_flow(flow: Array, counts: Array, fits: Array) -> Array:
     return whole
 
 
-def spread(fleet: Fleet, by_kind: Array, *, thin: bool = False) -> Array:
+def spread(fleet: Fleet, by_kind: Array, *, thin: bool = False, cut: bool = False) -> Array:
     """Counts of every machine, int64 [R, J], from those of every kind [K, J].
 
-    `thin` gives every machine a part of a bucket even where that is less than a micro-batch.
+    `thin` gives every machine a part of a bucket even where that is less than a micro-batch; `cut` gives the machine
+    with the least to do no more of a chunk than fills it up to the level of its kind.
     """
     counts = np.zeros((len(fleet.kind), by_kind.shape[1]), dtype=np.int64)
     for kind, loads in enumerate(fleet.loads):
         members = np.flatnonzero(fleet.kind == kind)
         if len(members):
-            counts[members] = _spread_kind(loads, len(members), by_kind[kind], thin=thin)
+            counts[members] = _spread_kind(loads, len(members), by_kind[kind], thin=thin, cut=cut)
     return counts
 
 
-def _spread_kind(loads: Loads, machines: int, amounts: Array, *, thin: bool) -> Array:
+def _spread_kind(loads: Loads, machines: int, amounts: Array, *, thin: bool, cut: bool) -> Array:
     """Counts [machines, J] of one kind."""
     capacity = np.maximum(loads.capacity, 1)
     additive = (loads.fixed <= 0) & (loads.floor <= 0)  # packed: a sequence alone costs no more than in company
@@ -52,14 +53,27 @@ def _spread_kind(loads: Loads, machines: int, amounts: Array, *, thin: bool) -> 
     each -= np.where(additive | (thin & (each < capacity)), 0, each % capacity)
     counts = np.tile(each, (machines, 1))
     left, size = (amounts - each * machines).tolist(), np.where(additive, 1, capacity).tolist()
+    fixed, slope, floor = loads.fixed.tolist(), loads.each.tolist(), loads.floor
     heap = [(0.0, machine) for machine in range(machines)]  # all begin with the same
+    level = _level(loads, machines, amounts - each * machines) if cut else np.inf
     for column in reversed(range(len(left))):
         amount = left[column]
         while amount > 0:
             chunk = min(size[column], amount)
-            amount -= chunk
             seconds, machine = heap[0]
-            price = max(loads.floor, float(loads.fixed[column] + loads.each[column] * chunk))
+            price = max(floor, fixed[column] + slope[column] * chunk)
+            if seconds + price > level and chunk > 1:
+                chunk = min(chunk, max(1, int((level - seconds - fixed[column]) / slope[column])))
+                price = max(floor, fixed[column] + slope[column] * chunk)
+                level = max(level, seconds + price)
+            amount -= chunk
             heapq.heapreplace(heap, (seconds + price, machine))
             counts[machine, column] += chunk
     return counts
+
+
+def _level(loads: Loads, machines: int, amounts: Array) -> float:
+    """Seconds of each machine if these amounts [J] in full micro-batches, and a cut for each, were spread evenly."""
+    number = -(-amounts // np.maximum(loads.capacity, 1))
+    total = number * loads.fixed + loads.each * amounts
+    return float(np.sum(np.where(loads.capacity > 0, total, 0.0)) / machines + np.max(loads.fixed, initial=0.0))

@@ -25,11 +25,25 @@ class State:
 
     def move(self, bucket: int, amount: int, giver: int, taker: int) -> None:
         """Hand sequences of a bucket from one machine to another."""
-        for machine, change in ((giver, -amount), (taker, amount)):
-            if machine not in self.journal:
-                self.journal[machine] = self.counts[machine].copy()
-            self.counts[machine, bucket] += change
+        self._remember([giver, taker])
+        self.counts[giver, bucket] -= amount
+        self.counts[taker, bucket] += amount
         self._refresh([giver, taker])
+
+    def exchange(self, givers: Array, takers: Array, given: tuple[Array, Array], back: tuple[Array, Array]) -> None:
+        """Chunks (buckets, amounts) change places in many pairs at once, no machine in two of them."""
+        machines = np.concatenate([givers, takers]).tolist()
+        self._remember(machines)
+        for (bucket, amount), sign in ((given, 1), (back, -1)):
+            self.counts[givers, bucket] -= sign * amount
+            self.counts[takers, bucket] += sign * amount
+        self._refresh(machines)
+
+    def set_rows(self, machines: list[int], counts: Array) -> None:
+        """Give machines new counts, int64 [n, J]; the sums over machines are the caller's affair."""
+        self._remember(machines)
+        self.counts[machines] = counts
+        self._refresh(machines)
 
     def commit(self) -> None:
         """From here on, this is what is gone back to."""
@@ -43,8 +57,13 @@ class State:
             self._refresh(list(self.journal))
         self.journal.clear()
 
+    def _remember(self, machines: list[int]) -> None:
+        for machine in machines:
+            if machine not in self.journal:
+                self.journal[machine] = self.counts[machine].copy()
+
     def _refresh(self, machines: list[int]) -> None:
-        total, bubble, seconds = _priced(self.tables, self.kind[machines], self.counts[machines])
+        total, bubble, seconds = priced(self.tables, self.kind[machines], self.counts[machines])
         self.total[machines], self.seconds[machines] = total, seconds
         if bubble is not None:
             self.bubble[machines] = bubble
@@ -57,11 +76,11 @@ class State:
 
 def state_of(tables: Tables, kind: Array, counts: Array) -> State:
     """The state of these counts [R, J]."""
-    total, bubble, seconds = _priced(tables, kind, counts)
+    total, bubble, seconds = priced(tables, kind, counts)
     return State(tables, kind, counts.copy(), total, np.zeros(counts.shape) if bubble is None else bubble, seconds)
 
 
-def _priced(tables: Tables, kind: Array, counts: Array) -> tuple[Array, Array | None, Array]:
+def priced(tables: Tables, kind: Array, counts: Array) -> tuple[Array, Array | None, Array]:
     """Totals [n], bubbles [n, J] (None where no kind has any) and seconds [n] of counts [n, J] on machines of kinds."""
     columns, row = tables.offset + counts, kind[:, None]
     total = tables.total[row, columns].sum(axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lobra.batch import Array
 from policies.solvers.highs import SEED, Answer
-from policies.solvers.model import Program, Status
+from policies.solvers.model import Limits, Program, Status
 
 LICENCE_ERRORS = {10009: "has no valid licence", 10010: "has a licence too small for this program"}
 
@@ -19,9 +19,7 @@ class Unusable(RuntimeError):
     """Gurobi cannot answer here: not installed, not licensed, or not for a program of this size."""
 
 
-def answer(
-    program: Program, time_limit_seconds: float, relative_gap: float, start: Array | None = None
-) -> tuple[Answer, str]:
+def answer(program: Program, limits: Limits, start: Array | None = None) -> tuple[Answer, str]:
     """Gurobi's answer and its name; Unusable where it has none to give; `start` is a feasible point to begin at."""
     try:
         import gurobipy  # noqa: PLC0415  # optional: absent or broken on many machines
@@ -29,19 +27,23 @@ def answer(
         raise Unusable(f"Gurobi cannot be imported ({error})") from None
     name = f"Gurobi {'.'.join(map(str, gurobipy.gurobi.version()))}"
     try:
-        found = _ask(program, time_limit_seconds, relative_gap, start)
+        found = _ask(program, limits, start)
     except gurobipy.GurobiError as error:
         reason = LICENCE_ERRORS.get(error.errno, f"failed with error {error.errno}")
         raise Unusable(f"{name} {reason}") from None
     return found, name
 
 
-def _ask(program: Program, time_limit_seconds: float, relative_gap: float, start: Array | None) -> Answer:
+def _ask(program: Program, limits: Limits, start: Array | None) -> Answer:
     """One environment, one model, one optimisation."""
     import gurobipy  # noqa: PLC0415  # see above
 
     parameters: dict[str, float] = {"OutputFlag": 0, "Threads": 1, "Seed": SEED}
-    parameters |= {"TimeLimit": time_limit_seconds, "MIPGap": relative_gap}
+    parameters |= {"TimeLimit": limits.seconds, "MIPGap": limits.relative_gap}
+    if not limits.presolve:
+        parameters["Presolve"] = 0
+    if limits.nodes is not None:
+        parameters["NodeLimit"] = limits.nodes
     with gurobipy.Env(params=parameters) as environment, gurobipy.Model(env=environment) as model:
         kinds = np.where(program.integer, "I", "C")
         columns: Any = model.addMVar(
@@ -75,6 +77,7 @@ def _read(model: Any, columns: Any, *, integral: bool) -> Answer:
         gurobipy.GRB.UNBOUNDED: "unbounded",
         gurobipy.GRB.TIME_LIMIT: "time_limit",
         gurobipy.GRB.SUBOPTIMAL: "feasible",
+        gurobipy.GRB.NODE_LIMIT: "feasible",
         gurobipy.GRB.INTERRUPTED: "time_limit",
     }
     status: Status = words.get(model.Status, "unknown")

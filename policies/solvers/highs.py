@@ -13,7 +13,7 @@ import numpy as np
 
 from lobra.batch import Array
 from policies.solvers.check import best_incumbent
-from policies.solvers.model import Program, Status
+from policies.solvers.model import Limits, Program, Status
 
 SEED = 7
 GRACE = 0.5  # seconds after its limit that a search has to hear the interrupt
@@ -63,14 +63,18 @@ def name() -> str:
     return f"HiGHS {highspy.HIGHS_VERSION_MAJOR}.{highspy.HIGHS_VERSION_MINOR}.{highspy.HIGHS_VERSION_PATCH}"
 
 
-def answer(program: Program, time_limit_seconds: float, relative_gap: float, start: Array | None = None) -> Answer:
+def answer(program: Program, limits: Limits, start: Array | None = None) -> Answer:
     """HiGHS's answer to the program, at most a little later than the limit; `start` is a feasible point to begin at."""
     highs = _Quiet()  # type: ignore[no-untyped-call]  # likewise
-    for option, value in (("threads", 1), ("random_seed", SEED), ("mip_rel_gap", relative_gap)):
+    for option, value in (("threads", 1), ("random_seed", SEED), ("mip_rel_gap", limits.relative_gap)):
         highs.setOptionValue(option, value)
-    highs.setOptionValue("time_limit", float(time_limit_seconds))
+    highs.setOptionValue("time_limit", float(limits.seconds))
+    if not limits.presolve:
+        highs.setOptionValue("presolve", "off")
+    if limits.nodes is not None:
+        highs.setOptionValue("mip_max_nodes", limits.nodes)
     highs.passModel(_model(program))
-    watch = _Watch(time.monotonic() + time_limit_seconds)
+    watch = _Watch(time.monotonic() + limits.seconds)
     highs.cbSimplexInterrupt.subscribe(watch.interrupt)
     highs.cbIpmInterrupt.subscribe(watch.interrupt)
     if not program.integer.any():
@@ -84,9 +88,9 @@ def answer(program: Program, time_limit_seconds: float, relative_gap: float, sta
     highs.cbMipInterrupt.subscribe(watch.progress)
     search = threading.Thread(target=_run, args=(highs,), name="highs", daemon=True)
     search.start()
-    search.join(time_limit_seconds + GRACE)
+    search.join(limits.seconds + GRACE)
     if search.is_alive():
-        text = f"HiGHS overran its limit of {time_limit_seconds:g} s and was left behind with its last incumbent"
+        text = f"HiGHS overran its limit of {limits.seconds:g} s and was left behind with its last incumbent"
         return _incumbent(program, watch, text)
     return _read(highs, program, watch)
 

@@ -11,6 +11,16 @@ from lobra.errors import BadInput
 Status = Literal["optimal", "feasible", "time_limit", "infeasible", "unbounded", "unknown"]
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a search stops."""
+
+    seconds: float  # a guard: results that hit it may differ between machines
+    relative_gap: float
+    nodes: int | None = None  # of a search tree: the same on every machine; None: as many as it takes
+    presolve: bool = True  # off where that is known to cost more than it saves
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """Minimise cost @ x under row_low <= matrix @ x <= row_high, low <= x <= high, and x[integer] whole.

@@ -29,9 +29,13 @@ POLICIES = (
     "task_sequential_packed",
     "length_based",
     "lobra",
+    "lobra_fine",
     "lobra_fixed",
     "lobra_packed",
+    "lobra_packed_pipeline",
     "lobra_sequential",
+    "lorafusion_like",
+    "mlora_like",
 )
 
 

@@ -10,7 +10,7 @@ import torch
 from distributed.pool import shared_pool
 from distributed.small_runs import ONE, PAIR, A, B, alone, equal, refs, same, step, tensors, together, updated_alike
 from distributed.worlds import CONFIG, LAYOUTS, TENANTS, Job, microbatch, plan_of, random_state
-from executor.config import ModelConfig
+from executor.config import ModelConfig, tensor_name
 from executor.lora import Dropout, MaskedPiece, Slot, lora_linear
 from executor.shards import adapter_blocks
 from lobra.errors import BadInput
@@ -82,7 +82,7 @@ def test_a8_the_backward_pass_remembers_the_dropout_mask():
     x, weight = torch.randn(10, 16, dtype=torch.float64, requires_grad=True), torch.randn(8, 16, dtype=torch.float64)
     a, b = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 16), (8, 4)))
     mask = Dropout(0.5, range(16), 16, (MaskedPiece(11, 0, 5), MaskedPiece(12, 0, 5)))
-    kept = mask.apply(torch.ones(10, 16, dtype=torch.float64))
+    kept = mask.apply(torch.ones(10, 16, dtype=torch.float64), mask.mask(torch.device("cpu")))
     assert set(kept.unique().tolist()) == {0.0, 2.0}
 
     found, right = lora_linear(x, weight, None, [Slot(0, 10, a, b, 2.0, mask)], "loop"), x @ weight.T
@@ -152,6 +152,25 @@ def test_d1_shards_have_the_published_shapes_and_their_product_is_whole():
             assert (block_a.local_shape, block_b.local_shape) == shapes
             product[block_b.rows, block_a.columns] += b[block_b.rows] @ a[:, block_a.columns]
         assert torch.allclose(product, b @ a, rtol=1e-10)
+
+
+@pytest.mark.parametrize("layout", [((2, 1, None),), ((4, 1, None),), ((2, 2, None),)], ids=["tp2", "tp4", "tp2pp2"])
+def test_d2_weights_merged_from_shards_are_those_of_one_rank(layout):
+    """After a step of training; a column-parallel, a row-parallel module, and one whose kv heads are replicated."""
+    tenant = replace(A, target_modules=("gate_proj", "down_proj", "k_proj"))
+    answer = together(layout, (tenant,), step(0, refs(0, 9, 5, 12)))[0]["states"]["a"]["value"]
+    engine, _ = alone((tenant,), step(0, refs(0, 9, 5, 12)))
+    weights = Job(plan_of(ONE, (tenant,)), ()).weights()
+
+    for layer in range(CONFIG.layers):
+        for module in tenant.target_modules:
+            base = weights.read(f"{tensor_name(layer, module)}.weight").double()
+            name = f"layers.{layer}.{module}"
+            parts = tensors(engine, "a")
+            expected = base + 2.0 * parts[f"{name}.B"] @ parts[f"{name}.A"]
+            found = base.numpy() + 2.0 * answer[f"{name}.B"] @ answer[f"{name}.A"]
+            assert np.abs(found - expected.numpy()).max() < 1e-9
+            assert np.abs(found - base.numpy()).max() > 1e-3
 
 
 @pytest.mark.parametrize("layout", ["TP8", "TP2xPP4", "PP3 | TP2xPP2 | TP1"])

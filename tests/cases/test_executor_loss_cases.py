@@ -65,6 +65,17 @@ def test_b6_a_document_that_ends_on_the_border_leaves_no_empty_segment():
     assert (made.segments, made.tokens) == (((0, 4), (4, 4)), 8)
 
 
+def test_b7_a_pack_whose_tokens_are_shared_by_ranks_is_the_pack_of_one_rank():
+    """Each of two ranks holds half of the tokens; the border between them lies inside the second sequence."""
+    pack = MicroBatch((tuple(refs(0, 12, 52)),), 64, (0, 1))
+    answer = together(PAIR, (A,), StepPlan(0, ((pack,), (pack,)), ()))[0]
+    engine, expected = alone((A,), step(0, refs(0, 12, 52), updates=()))
+
+    assert answer["results"][0].loss_sums == pytest.approx(expected[0].loss_sums, rel=1e-13)
+    found = {where: torch.from_numpy(each) for where, each in answer["states"]["a"]["gradient"].items()}
+    assert same(found, tensors(engine, "a", "gradient"))
+
+
 def test_b8_empty_segments_are_refused_before_the_kernel():
     with pytest.raises(BadInput, match=r"sequence 0 of tenant 'a' has length 0"):
         alone((A,), StepPlan(0, ((MicroBatch(((SequenceRef(0, 0, 0, 0), SequenceRef(0, 1, 1, 1)),), 1),),)))

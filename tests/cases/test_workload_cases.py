@@ -81,3 +81,18 @@ def test_ragged_and_empty_batches_are_planned_like_any_other(batching):
 
         check_conserved(batch, step)
         assert sum(len(row) for work in step.work for m in work for row in m.rows) == len(lengths)
+
+
+@pytest.mark.parametrize("sampler", ["iid", "stratified"])
+def test_a_break_in_mid_epoch_changes_none_of_the_samples_that_follow(sampler):
+    """huggingface/accelerate PR#4071: 125 steps an epoch, saved at 200; step 201 drew as if the epoch began anew."""
+    tenant = Tenant("lone", 4, 1000)
+
+    def workload():
+        return SampledWorkload((tenant,), (rows(*range(1, 501)),), seed=3, sampler=sampler)
+
+    straight = [batch.index.tolist() for batch in workload().batches(210)]
+    resumed = [workload().batch(step).index.tolist() for step in range(200, 210)]
+
+    assert straight[200:] == resumed
+    assert straight[75:85] != resumed  # the same places of an epoch before: another order

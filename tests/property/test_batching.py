@@ -12,13 +12,26 @@ from lobra.batch import Batch
 from lobra.plan import DeploymentPlan, Replica, ReplicaConfig
 from policies.batching.boundaries import SIXTEEN, DynamicBuckets, FixedBuckets
 from policies.batching.buckets import upper_ends
+from policies.batching.pack_prices import pack_prices
 from policies.batching.packed import Packed
-from policies.batching.packing import choose_bins, pack_prices
+from policies.batching.packing import choose_bins
 from policies.batching.padded import Padded
+from policies.batching.portfolio import Portfolio
 from policies.evaluate import count_seconds, microbatch_seconds, work_seconds
 
-PADDED = [Padded(FixedBuckets()), Padded(FixedBuckets(SIXTEEN, align=True)), Padded(), Padded(DynamicBuckets(3, 64))]
-PACKED = [Packed(), Packed(class_step=100, round_to=128, splits=(1, 2))]
+PADDED = [
+    Padded(FixedBuckets()),
+    Padded(FixedBuckets(SIXTEEN, align=True)),
+    Padded(),
+    Padded(DynamicBuckets(3, 64)),
+    Portfolio(5, 32),
+]
+PACKED = [
+    Packed(),
+    Packed(class_step=100, round_to=128, splits=(1, 2)),
+    Packed(round_to=100, align="run"),
+    Packed(round_to=64, align="sequence"),
+]
 EVERY = [*PADDED, *PACKED]
 
 LONGEST = 2041
@@ -140,7 +153,7 @@ def test_the_packing_is_chosen_by_the_time_its_microbatches_take(pairs, replica,
     buckets = packed.bucket(batch_of(pairs), plan_of(replica), cost)
     batch = batch_of(pairs)
     batch = batch.take(np.lexsort((batch.index, batch.tenant, -batch.length)))
-    prices = pack_prices(cost, replica.config, shards, replica.budget * shards, packed.round_to)
+    prices = pack_prices(cost, replica.config, shards, replica.budget * shards, packed.round_to, align=packed.align)
 
     chosen = choose_bins(batch, prices, packed.splits).total
     work = packed.form(buckets, replica, cost, group_of(shards))

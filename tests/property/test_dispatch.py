@@ -13,10 +13,11 @@ import toys
 from policies.batching.boundaries import FixedBuckets
 from policies.batching.packed import Packed
 from policies.batching.padded import Padded
+from policies.bounds.fluid import fluid_bound
+from policies.bounds.latency import latency_bound
 from policies.dispatch.balanced import Balanced
 from policies.dispatch.cheapest import CheapestFit
 from policies.dispatch.fleet import Machine, bucket_counts, fleet_of
-from policies.dispatch.fluid import fluid_bound, latency_bound
 from policies.dispatch.shared import SharedGroups
 from policies.dispatch.uniform import Uniform
 from policies.evaluate import work_seconds
@@ -70,7 +71,9 @@ def test_balanced_is_never_slower_than_by_length_nor_uniform_and_never_below_the
     buckets = batching.bucket(batch, plan, cost)
     fleet = fleet_of(buckets, tuple(map(Machine, plan.replicas)), batching, cost)
     counts = bucket_counts(buckets)
-    bound = max(fluid_bound(fleet.loads, fleet.sizes.tolist(), counts), latency_bound(fleet.loads, counts))
+    bound = max(
+        fluid_bound(fleet.loads, fleet.sizes.tolist(), counts), latency_bound(fleet.loads, fleet.sizes.tolist(), counts)
+    )
 
     balanced, by_length, uniform = (
         slowest(step_plan(batch, plan, batching, policy, cost), plan, cost)

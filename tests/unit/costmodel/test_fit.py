@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from costmodel.fit import fit_profile, main, read_profile
+from costmodel.profile import fit_tied
 from costmodel.sources import FOLDER
 from lobra.errors import BadInput
 
@@ -51,6 +52,37 @@ def test_coefficients_are_never_negative(tmp_path: Path):
     fit = fit_profile(read_profile(table(tmp_path / "p.csv", noisy))[0])
 
     assert min(fit.floor, fit.fixed, fit.token, fit.square) >= 0
+
+
+def test_tied_profiles_share_what_attention_costs(tmp_path: Path):
+    rows = points(3.0, 2.0, 5e-3, 1e-7, tp=1) + [row for row in points(2.0, 2.0, 3e-3, 5e-8, tp=2) if row[1] <= 512]
+    one, two = fit_tied(read_profile(table(tmp_path / "p.csv", rows)))
+
+    assert one.square == pytest.approx(2 * two.square)
+    assert two.square == pytest.approx(5e-11, rel=1e-2)
+    assert (two.fixed, two.token) == pytest.approx((2e-3, 3e-6), rel=1e-2)
+
+
+def test_profiles_without_attention_can_be_tied(tmp_path: Path):
+    profiles = read_profile(table(tmp_path / "p.csv", points(0.0, 2.0, 5e-3, 0.0)))
+
+    assert [fit.square for fit in fit_tied(profiles)] == pytest.approx([0.0], abs=1e-14)
+
+
+def test_tying_the_published_profile_costs_nothing_and_reaches_further(reference_data: Path):
+    profiles = read_profile(reference_data / "peer_lobra/profile_time_7B_real_A100-40G.csv")
+    last = profiles[-1]
+    far = last.lengths == 16384
+    shorter = [*profiles[:-1], last.part(~far)]
+
+    own, tied = (
+        [np.abs(fit.errors(p)).mean() for fit, p in zip(fits, profiles, strict=True)]
+        for fits in ([fit_profile(profile) for profile in profiles], fit_tied(profiles))
+    )
+
+    assert max(tied) < max(own) + 0.001
+    assert np.abs(fit_tied(shorter)[-1].errors(last.part(far))).mean() < 0.02
+    assert np.abs(fit_profile(shorter[-1]).errors(last.part(far))).mean() > 0.08
 
 
 def test_each_tp_is_a_profile_of_its_own(tmp_path: Path):

@@ -36,6 +36,14 @@ def test_sharded_weights_are_refused():
     refuse_plan(replace(PLAN, replicas=replicas), r"replica 0: fsdp is 2;.*use fsdp 1")
 
 
+def test_tenants_whose_sequences_outgrow_the_models_positions_are_refused():
+    limit = max(tenant.context_limit for tenant in TENANTS)
+
+    admit_plan(PLAN, replace(CONFIG, context=limit), SETTINGS, 8)
+    with pytest.raises(BadInput, match=rf"context_limit is {limit}, but the model knows only {limit - 1} positions"):
+        admit_plan(PLAN, replace(CONFIG, context=limit - 1), SETTINGS, 8)
+
+
 def test_a_cluster_larger_than_the_job_is_refused():
     refuse_plan(PLAN, r"cluster 'toy' has 4 GPUs, but the job has 2 ranks", world=2)
 

@@ -1,9 +1,10 @@
 """Random numbers by name."""
 
+import numpy as np
 import pytest
 import torch
 
-from executor.keys import generator, keep_mask, key_of, philox
+from executor.keys import generator, keep_mask, key_of, philox, philox_on_cpu
 
 CPU = torch.device("cpu")
 
@@ -22,6 +23,24 @@ def mask(key, probability, positions, columns, features):
 )
 def test_philox_gives_the_published_answers(low, high, key, first):
     assert int(philox(torch.tensor([low]), torch.tensor([high]), key)) == first
+    words = (np.array([word], np.uint64) for word in (low, high))
+    assert int(philox_on_cpu(*words, key)[0]) == first
+
+
+@pytest.mark.parametrize("key", [0, 2**63 + 12345, 2**64 - 1])
+@pytest.mark.parametrize("first", [0, 2**21])
+def test_cpus_draw_the_masks_of_other_devices(key, first):
+    """The formula of the general path on whole tensors; beyond 2^32 elements the counter's high word counts too."""
+    rows, columns, features = torch.arange(first, first + 60), torch.arange(100, 1100), 4096
+    counter = rows[:, None] * features + columns
+    drawn = philox(counter & 0xFFFFFFFF, (counter >> 32) ^ (key >> 32), key & 0xFFFFFFFF)
+
+    found = mask(key, 0.3, range(first, first + 60), range(100, 1100), features)
+    assert torch.equal(found, drawn >= int(0.3 * 2**32))
+
+
+def test_a_mask_of_nothing_is_empty():
+    assert mask(1, 0.5, range(3, 3), range(8), 8).shape == (0, 8)
 
 
 def test_any_part_of_a_mask_equals_that_part_of_the_whole():

@@ -264,38 +264,6 @@ def test_a_tenant_with_other_settings_does_not_train_on_with_it(tmp_path, other,
         check_tenant(tenant(**other), import_adapter(tmp_path / "a", CONFIG))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        ".",
-        "..",
-        "../a",
-        "a/b",
-        "/a",
-        "a\\b",
-        "a\0",
-        "A",
-        "é",
-        "con",
-        "nul",
-        "com1",
-        "lpt9.txt",
-        "a" * 64,
-        "-a",
-        "a b",
-        "a\n",
-    ],
-)
-def test_an_evil_name_is_no_folder(tmp_path, name):
-    with pytest.raises(BadInput, match="cannot be that of a folder"):
-        adapter_folder(tmp_path, name)
-
-
-def test_a_plain_name_is_a_folder_right_below(tmp_path):
-    assert adapter_folder(tmp_path, "t1.v2_x-y") == tmp_path / "t1.v2_x-y"
-
-
 def test_nothing_is_written_through_a_link(tmp_path):
     (tmp_path / "outside").mkdir()
     root = tmp_path / "root"

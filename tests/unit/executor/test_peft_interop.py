@@ -37,7 +37,7 @@ STEPS = 3
 
 
 def tenant(**more):
-    return toys.tenant(**({"rank": 4, "alpha": 8.0, "learning_rate": 1e-2} | more))
+    return toys.tenant(**({"rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "context_limit": 64} | more))
 
 
 def base_model(folder):

@@ -26,7 +26,7 @@ def kept_by(length: int, recompute: int) -> int:
     engine = Engine(config, RandomWeights(config), SyntheticTokens(config.vocabulary), Settings())
     engine.deploy(plan)
     step = StepPlan(0, ((MicroBatch(((SequenceRef(0, 0, length, length),),), length),),))
-    with counting(engine, step) as kept:
+    with counting(engine) as kept:
         engine.run_step(step)
     gc.collect()
     assert kept.now == 0  # backward let go of all of it

@@ -14,6 +14,7 @@ from lobra.errors import BadInput
         ({"attention": "flash"}, r"attention is 'flash'; choose auto, loop, mask, varlen"),
         ({"lora": "fused"}, r"lora is 'fused'; choose loop, grouped, catmask"),
         ({"quarantine_after": 0}, r"quarantine_after is 0"),
+        ({"bucket_bytes": 0}, r"bucket_bytes is 0; it counts bytes, 1 or more"),
         ({"total_updates": 0}, r"total_updates is 0"),
         ({"beta1": 1.0}, r"beta1 1.0, beta2 0.999 must lie in \[0, 1\)"),
         ({"lora": "grouped", "dtype": "float64"}, r"lora 'grouped' has no float64 kernel; choose loop or catmask"),

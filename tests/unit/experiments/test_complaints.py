@@ -36,6 +36,7 @@ def hydra():
         ("compare", "policy=lobra", "policy: there is no such group here; name policies by policies=[NAME,...]"),
         ("compare", "cluster.nodes=1,2", "add -m to sweep over them"),
         ("compare", "steps=[1", "steps=[1: it cannot be read"),
+        ("run", "plans=2,1x1;1,1x2", "goes in quotes of its own: \"plans='2,1x1;1,1x2'\""),
     ],
 )
 def test_a_wrong_configuration_is_named_by_its_full_key_with_the_way_out(verb, override, said):

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from commands import check_refused, lobra
+from experiments import progress
 from experiments.progress import Reporter
 
 PLAYED = ("compare", "experiment=smoke", "policies=[task_fused,task_fused_packed,length_based]", "steps=1")
@@ -48,6 +49,20 @@ def test_a_part_without_a_step_is_not_told_of():
     with reporter.part("played", 3) as tick:
         tick()
     assert stream.getvalue().startswith("2/2 played: ")
+
+
+def test_a_long_part_says_now_and_then_how_far_it_is(monkeypatch):
+    seconds = iter((0.0, 1.0, 31.0, 32.0, 62.0, 63.0))
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(seconds))
+    stream = io.StringIO()
+    with Reporter(None, 1, stream).part("lobra", 4) as tick:
+        for _ in range(4):
+            tick()
+    assert stream.getvalue().splitlines() == [
+        "1/1 lobra, step 2 of 4: 31.0 s",
+        "1/1 lobra, step 4 of 4: 62.0 s",
+        "1/1 lobra: 63.0 s",
+    ]
 
 
 def test_bars_advance_with_the_steps():

@@ -82,13 +82,23 @@ def test_a_schedule_that_decays_ends_with_the_run(tmp_path):
 
 def test_the_planner_takes_the_sizes_of_a_model_directory_and_the_ranks_its_weights(tmp_path):
     (tmp_path / "m").mkdir()
-    (tmp_path / "m" / "config.json").write_text(json.dumps(toy_models.body(num_hidden_layers=3)))
+    (tmp_path / "m" / "config.json").write_text(
+        json.dumps(toy_models.body(num_hidden_layers=3, max_position_embeddings=1024))
+    )
     overrides = ("model=directory", f"model.path={tmp_path / 'm'}")
     assert build_model(configured(*overrides).model).layers == 3
     assert dict(told(tmp_path, *overrides, "workload=demo4").model) == {
         "kind": "directory",
         "path": str(tmp_path / "m"),
     }
+
+
+def test_tenants_with_longer_sequences_than_the_model_has_positions_are_refused(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(toy_models.body(max_position_embeddings=64)))
+    with pytest.raises(BadInput, match=r"tenant '\w+': context_limit is \d+, but the model knows only 64 positions"):
+        told(tmp_path, "model=directory", f"model.path={tmp_path}", "workload=demo4")
+    shorter = ("workload=demo4", "workload.max_length=64")
+    assert told(tmp_path, "model=directory", f"model.path={tmp_path}", *shorter).ranks == 2
 
 
 @pytest.mark.parametrize(

@@ -104,3 +104,11 @@ def test_a_broken_line_is_named_by_file_and_number(tmp_path):
 def test_a_missing_stream_is_bad_input(tmp_path):
     with pytest.raises(BadInput, match="cannot be read"):
         list(stream.read(tmp_path / "none.jsonl"))
+
+
+def test_plans_written_before_certificates_told_of_bubbles_are_still_read():
+    body = json.loads(codec.encode(CERTIFIED))
+    for late in ("with_bubbles_seconds", "kinds", "undominated", "notice"):
+        del body["body"]["certificate"][late]
+
+    assert codec.decode(json.dumps(body)) == CERTIFIED

@@ -150,11 +150,6 @@ def test_a_step_that_updates_some_tenants_is_played_and_synchronised() -> None:
     assert played.seconds == 4
 
 
-def test_a_step_without_flush_is_refused_by_name() -> None:
-    with pytest.raises(BadInput, match="step 3: drain is false"):
-        report(Simulator(PerToken()), ONE, replace(work([1], step=3), drain=False))
-
-
 def test_sharded_weights_are_refused_by_name() -> None:
     sharded = tuple(replace(r, config=ReplicaConfig(1, 1, fsdp=2)) for r in pipelines(1, 2).replicas)
 

@@ -30,7 +30,7 @@ def test_every_kind_of_source_makes_a_tenant(tmp_path):
     counts(tmp_path, 10, 20, 30)
     (tmp_path / "b.jsonl").write_text('{"q": "x", "a": "y"}\n' * 4)
     pytest.importorskip("tokenizers").Tokenizer(
-        __import__("tokenizers").models.WordLevel({"u": 0}, unk_token="u")
+        __import__("tokenizers").models.WordLevel({"u": 0, "</s>": 1}, unk_token="u")
     ).save(str(tmp_path / "t.json"))
     path = write(
         tmp_path,
@@ -114,6 +114,8 @@ def test_three_distinct_lengths_make_three_bins_of_a_histogram(tmp_path):
         ([f"name: a, {BASE}, text: b.jsonl, tokenizer: t"], "give either fields, such as"),
         ([f"name: a, {BASE}, text: b.jsonl, tokenizer: t, fields: q"], "fields is 'q'; it must be a list"),
         ([f"name: a, {BASE}, text: b.jsonl, tokenizer: t, fields: [q.r]"], "tenant 'a': template is '{q.r}'"),
+        ([f"name: a, {BASE}, dataset: gsm8k, begin: s"], "'begin' goes with text, but its source is dataset"),
+        ([f"name: a, {BASE}, text: b.jsonl, tokenizer: t, fields: [q], end: 2"], "end is 2; it must be the text of a"),
         ([f"name: a, {BASE}, text: b.jsonl, tokenizer: t, template: 3"], "template is 3; it must be text"),
         ([f"name: a, {BASE}, dataset: gsm8"], "no dataset 'gsm8'; did you mean gsm8k"),
         ([f"name: a, {BASE}, dataset: [gsm8k]"], "dataset is .* it must be a name"),

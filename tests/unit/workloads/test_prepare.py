@@ -140,11 +140,13 @@ def test_more_records_than_a_chunk_keep_their_order(tmp_path, tokenizer):
     assert [len(ids) for ids, _ in found] == [i % 7 + 1 + 3 for i in range(2345)]
 
 
-def test_a_plan_made_from_the_text_counts_what_the_store_holds(tmp_path, tokenizer):
+@pytest.mark.parametrize("around", [{}, {"begin": ""}, {"begin": "b"}, {"end": "b"}])
+@pytest.mark.parametrize("template", ["{q} {a}", "<s> {q} {a} </s>", "{a}"])
+def test_a_plan_made_from_the_text_counts_what_the_store_holds(tmp_path, tokenizer, template, around):
     text = tmp_path / "text.jsonl"
-    text.write_text('{"q": "a b", "a": "b"}\n{"q": "", "a": ""}\n{"q": "", "a": "b a"}\n')
-    prepare(text, tokenizer, Template("{q} {a}"), tmp_path / "store")
-    planned = text_rows(text, tokenizer, Template("{q} {a}"), "t")
+    text.write_text('{"q": "a b", "a": "b"}\n{"q": "", "a": ""}\n{"q": "", "a": "b a"}\n{"q": "b a", "a": ""}\n')
+    prepare(text, tokenizer, Template(template), tmp_path / "store", **around)
+    planned = text_rows(text, tokenizer, Template(template), "t", **around)
     store = read_store(tmp_path / "store")
 
     assert (store.lengths.tolist(), store.labels.tolist()) == (planned.lengths.tolist(), planned.labels.tolist())

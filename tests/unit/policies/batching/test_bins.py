@@ -1,10 +1,12 @@
 """Sequences into bins: best-fit decreasing and longest processing time."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.batching.bins import balanced, best_fit
+from policies.batching import bins
+from policies.batching.bins import balanced, best_fit, best_fit_runs
 
 descending = st.lists(st.integers(1, 64), min_size=1, max_size=40).map(lambda lengths: sorted(lengths, reverse=True))
 
@@ -14,20 +16,23 @@ def loads_of(placed, lengths):
 
 
 def best_fit_one_by_one(lengths, room):
-    bins = []
+    loads = []
     for length in lengths:
-        fitting = [place for place, load in enumerate(bins) if load + length <= room]
+        fitting = [place for place, load in enumerate(loads) if load + length <= room]
         if fitting:
-            bins[max(fitting, key=lambda place: bins[place])] += length
+            loads[max(fitting, key=lambda place: loads[place])] += length
         else:
-            bins.append(length)
-    return bins
+            loads.append(length)
+    return loads
 
 
-@given(descending)
-@settings(max_examples=200)
-def test_placing_equal_lengths_together_fills_bins_as_placing_them_one_by_one(lengths):
-    placed = best_fit(lengths, 64)
+@pytest.mark.parametrize("few", [0, 2048], ids=["together", "one by one"])
+@given(lengths=descending)
+@settings(max_examples=150)
+def test_best_fit_fills_bins_as_the_plain_rule_does(few, lengths):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bins, "FEW", few)
+        placed = best_fit(lengths, 64)
 
     assert len(lengths) == len(placed)
     assert sorted(best_fit_one_by_one(lengths, 64)) == sorted(loads_of(placed, lengths))
@@ -73,3 +78,45 @@ def test_the_costliest_bin_exceeds_the_mean_by_less_than_one_sequence(lengths, n
     placed = balanced(lengths, [float(length) for length in lengths], number, 10**9)
 
     assert max(loads_of(placed, lengths)) <= sum(lengths) / number + max(lengths)
+
+
+def test_both_ways_to_place_agree_on_thousands_of_sequences():
+    lengths = np.sort(np.random.default_rng(1).integers(1, 900, 2048))[::-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bins, "FEW", 0)
+        together = best_fit(lengths, 1000)
+
+    assert sorted(loads_of(together, lengths)) == sorted(loads_of(best_fit(lengths, 1000), lengths))
+
+
+def whole_tiles(placed, lengths, tenants, multiple):
+    tokens = {}
+    for place, length, tenant in zip(placed, lengths, tenants, strict=True):
+        tokens.setdefault(place, {}).setdefault(tenant, []).append(length)
+    return [sum(-(-sum(of) // multiple) * multiple for of in tokens[place].values()) for place in sorted(tokens)]
+
+
+@given(descending, st.integers(1, 16), st.integers(0, 2**32 - 1))
+@settings(max_examples=150)
+def test_bins_with_whole_tiles_for_every_tenant_never_exceed_their_room(lengths, multiple, seed):
+    tenants = np.random.default_rng(seed).integers(0, 3, len(lengths))
+
+    placed = best_fit_runs(lengths, tenants, 64, multiple)
+
+    sizes = np.bincount(placed)
+    for tokens, count in zip(whole_tiles(placed, lengths, tenants.tolist(), multiple), sizes, strict=True):
+        assert tokens <= 64 or count == 1
+
+
+def test_tiles_of_one_token_are_no_matter():
+    lengths = np.sort(np.random.default_rng(2).integers(1, 60, 80))[::-1].tolist()
+    tenants = np.arange(80) % 3
+
+    assert sorted(best_fit_one_by_one(lengths, 64)) == sorted(loads_of(best_fit_runs(lengths, tenants, 64, 1), lengths))
+
+
+def test_a_tenants_sequences_share_their_last_tile():
+    same, other = best_fit_runs([5, 5], np.array([0, 0]), 16, 10), best_fit_runs([5, 5], np.array([0, 1]), 16, 10)
+
+    assert (same, other) == ([0, 0], [0, 1])

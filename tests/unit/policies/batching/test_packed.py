@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import toys
 from lobra.errors import BadInput, Infeasible
@@ -93,6 +95,60 @@ def test_widths_can_be_rounded_up_for_kernels_with_tiles_but_not_beyond_the_budg
 
     assert [m.width for m in rounded] == [256]
     assert [m.width for m in full] == [1024]
+
+
+@pytest.mark.parametrize(("align", "width"), [("row", 256), ("run", 384), ("sequence", 512)])
+def test_rows_runs_or_sequences_are_rounded_up_to_whole_tiles(align, width):
+    taken = share(30, 40, 100, 60, tenants=[0, 0, 1, 1])
+
+    (pack,) = Packed(round_to=128, align=align).form(taken, REPLICA, COST)
+
+    assert (pack.width, pack.shape.useful) == (width, 230)
+
+
+def rounded_tokens(row, align, multiple, room):
+    if align == "row":
+        tokens = [sum(sequence.length for sequence in row)]
+    elif align == "run":
+        owners = sorted({sequence.tenant for sequence in row})
+        tokens = [sum(s.length for s in row if s.tenant == owner) for owner in owners]
+    else:
+        tokens = [sequence.length for sequence in row]
+    return min(room, sum(-(-part // multiple) * multiple for part in tokens))
+
+
+@pytest.mark.parametrize("align", ["row", "run", "sequence"])
+@pytest.mark.parametrize("stages", [1, 4])
+@given(
+    lengths=st.lists(st.integers(1, 1024), min_size=1, max_size=40),
+    multiple=st.sampled_from([1, 64, 100, 128]),
+    floor=st.sampled_from([0.0, 0.7]),
+)
+@settings(max_examples=40, deadline=None)
+def test_rounded_rows_hold_every_sequence_once_within_the_budget(align, stages, lengths, multiple, floor):
+    batching, cost = Packed(round_to=multiple, align=align), replace(COST, floor=floor)
+    replica = Replica(ReplicaConfig(1, stages), tuple(range(stages)), 1024)
+    taken = share(*lengths, tenants=np.arange(len(lengths)) % 3)
+
+    work = batching.form(taken, replica, cost)
+
+    assert sorted(lengths) == sorted(sequence.length for m in work for row in m.rows for sequence in row)
+    for m in work:
+        (row,) = m.rows
+        assert m.width <= replica.budget
+        assert rounded_tokens(row, align, multiple, replica.budget) == m.width
+
+
+@pytest.mark.parametrize(("align", "error"), [("row", 0.06), ("sequence", 0.04), ("run", 0.15)])
+def test_the_loads_foresee_what_rounding_costs_roughly_where_tenants_share_tiles(align, error):
+    batching = Packed(round_to=128, align=align)
+    taken = share(*lognormal(600), tenants=np.arange(600) % 4)
+
+    expected = count_seconds(batching.loads(taken, REPLICA, COST), np.array([bucket.count for bucket in taken]))
+
+    packed = work_seconds(batching.form(taken, REPLICA, COST), REPLICA, COST)
+    assert packed == pytest.approx(float(expected), rel=error)
+    assert packed > work_seconds(Packed().form(taken, REPLICA, COST), REPLICA, COST)
 
 
 def test_a_short_sequence_pays_its_share_of_the_fixed_part_and_a_long_one_the_whole():
@@ -192,6 +248,7 @@ def test_a_cost_form_without_prices_for_packs_is_refused():
         ({"splits": ()}, "splits"),
         ({"splits": (2, 4)}, "splits"),
         ({"splits": (1, 4, 2)}, "splits"),
+        ({"align": "tile"}, "align"),
     ],
 )
 def test_knobs_out_of_range_are_refused_by_name(knobs, field):

@@ -96,3 +96,74 @@ def test_any_number_of_candidates_is_cut(count):
     assert fewest_by_quadratic_programme(candidates.tolist(), counts.tolist(), 3) == computed_tokens(
         chosen, candidates.tolist(), counts.tolist()
     )
+
+
+def test_blocks_and_windows_do_not_change_the_optimum():
+    random = np.random.default_rng(5)
+    candidates = np.unique(random.integers(1, 40_000, 900)) * 16
+    counts = random.zipf(1.5, len(candidates)).clip(1, 300)
+
+    chosen = choose_boundaries(candidates, counts, 6).tolist()
+
+    assert fewest_by_quadratic_programme(candidates.tolist(), counts.tolist(), 6) == computed_tokens(
+        chosen, candidates.tolist(), counts.tolist()
+    )
+
+
+def fewest_with_forced(candidates, counts, number, forced):
+    choices = (
+        tuple(sorted({*inner, *forced, candidates[-1]}))
+        for size in range(len(candidates))
+        for inner in combinations(candidates[:-1], size)
+    )
+    return min(computed_tokens(choice, candidates, counts) for choice in choices if len(choice) <= number)
+
+
+@given(histograms, st.integers(1, 6), st.randoms(use_true_random=False))
+@settings(max_examples=100)
+def test_forced_boundaries_are_there_and_the_others_are_the_best_beside_them(histogram, number, random):
+    candidates, counts = histogram
+    forced = sorted(random.sample(candidates, min(len(candidates), random.randint(0, number - 1))))
+
+    chosen = choose_boundaries(np.array(candidates), np.array(counts), number, forced=np.array(forced)).tolist()
+
+    assert set(forced) <= set(chosen)
+    assert len(chosen) <= number
+    assert fewest_with_forced(candidates, counts, number, forced) == computed_tokens(chosen, candidates, counts)
+
+
+def test_forced_boundaries_hold_between_blocks_too():
+    candidates, forced = np.arange(1, 700), np.array([100, 101, 350, 600])
+
+    chosen = choose_boundaries(candidates, np.ones(699), 9, forced=forced).tolist()
+
+    assert {100, 101, 350, 600, 699} <= set(chosen)
+    assert len(chosen) == 9
+
+
+def test_more_forced_boundaries_than_buckets_are_refused():
+    with pytest.raises(ValueError, match="more than 2"):
+        choose_boundaries(np.array([1, 2, 3]), np.ones(3), 2, forced=np.array([1, 2]))
+
+
+@given(histograms, st.integers(1, 5), st.integers(0, 2**32 - 1))
+@settings(max_examples=100)
+def test_prices_take_the_place_of_tokens(histogram, number, seed):
+    candidates, counts = histogram
+    prices = np.sort(np.random.default_rng(seed).integers(0, 40, len(candidates)))
+    price = dict(zip(candidates, prices.tolist(), strict=True))
+
+    def total(boundaries):
+        return sum(
+            count * price[min(end for end in boundaries if end >= width)]
+            for width, count in zip(candidates, counts, strict=True)
+        )
+
+    chosen = choose_boundaries(np.array(candidates), np.array(counts), number, prices=prices).tolist()
+
+    every = (
+        (*inner, candidates[-1])
+        for size in range(min(number, len(candidates)))
+        for inner in combinations(candidates[:-1], size)
+    )
+    assert min(map(total, every)) == total(chosen)

@@ -1,6 +1,7 @@
 """Heterogeneous deployment: bounded, never worse than homogeneous, and as good as every plan there is."""
 
 import itertools
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from lobra.rates import Assignment
 from policies.batching.boundaries import FixedBuckets
 from policies.batching.packed import Packed
 from policies.batching.padded import Padded
-from policies.deployment import heterogeneous
+from policies.deployment import sampled, search
 from policies.deployment.expected import planning_batches
 from policies.deployment.heterogeneous import Heterogeneous
 from policies.deployment.homogeneous import Homogeneous
@@ -160,6 +161,63 @@ def test_the_papers_expected_batch_can_be_planned_on():
     assert plan.certificate.expected_seconds >= plan.certificate.bound_seconds
 
 
+def test_the_mean_batch_can_be_planned_on_and_is_judged_by_the_same_bound():
+    mean, usual = planned(expectation="mean"), planned()
+
+    assert mean.certificate.bound_seconds == usual.certificate.bound_seconds
+    assert usual.certificate.expected_seconds <= mean.certificate.expected_seconds * 1.02
+
+
+def test_the_certificate_says_what_was_considered_and_what_of_the_gap_is_bubble():
+    flat = planned(toys.ToyCost(shapes=((1, 1), (4, 1)))).certificate
+    piped = planned(toys.ToyCost(shapes=((1, 1), (1, 4), (4, 4)), tokens_per_gpu=1024)).certificate
+
+    assert (flat.kinds, flat.with_bubbles_seconds, flat.bubble_gap) == (2, None, 0.0)
+    assert flat.undominated <= flat.kinds
+    assert piped.kinds == 1 + 3 + 3
+    assert piped.bound_seconds <= piped.with_bubbles_seconds <= piped.expected_seconds
+    assert 0 <= piped.bubble_gap <= piped.gap
+    assert flat.status == piped.status == "optimal"
+    assert flat.notice is None
+
+
+def test_replicas_that_share_weights_are_planned_in_whole_groups():
+    plan = planned(toys.ToyCost(shapes=((1, 1), (4, 1)), tokens_per_gpu=1024), fsdp=4)
+
+    for config in {replica.config for replica in plan.replicas}:
+        assert sum(replica.config == config for replica in plan.replicas) % config.fsdp == 0
+
+
+def test_gurobi_without_a_licence_leaves_a_notice_in_the_certificate(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gurobipy", None)
+
+    certificate = planned(solver="auto").certificate
+
+    assert certificate.solver.startswith("HiGHS")
+    assert "HiGHS answered instead" in certificate.notice
+
+
+def test_a_planner_whose_programs_end_at_once_is_no_worse_than_homogeneous_and_says_so(monkeypatch):
+    monkeypatch.setattr(sampled, "solve", _nothing_found(sampled.solve))
+
+    plan = planned()
+
+    equal = Homogeneous(WIDTHS, LeastLoaded(), batches=2).plan(WORKLOAD, toys.MODEL, toys.cluster(), toys.ToyCost())
+    assert plan.certificate.status == "limit"
+    assert plan.certificate.expected_seconds <= equal.certificate.expected_seconds
+    assert 0 < plan.certificate.bound_seconds <= plan.certificate.expected_seconds
+
+
+def _nothing_found(solve):
+    """A solver that ends without a point wherever something must be whole."""
+
+    def limited(program, **limits):
+        solution = solve(program, **limits)
+        return replace(solution, values=None, status="feasible") if program.integer.any() else solution
+
+    return limited
+
+
 def test_exchanges_improve_the_best_of_the_pool():
     pool_only, improved = planned(exchanges=0), planned(exchanges=24)
 
@@ -176,12 +234,12 @@ def test_large_workloads_are_played_on_fewer_batches_and_candidates(monkeypatch)
         return original(judge, plan, at_most)
 
     monkeypatch.setattr(Judge, "seconds", counted)
-    monkeypatch.setattr(heterogeneous, "JUDGED_SEQUENCES", 50)
-    monkeypatch.setattr(heterogeneous, "EXCHANGED_SEQUENCES", 0)
+    monkeypatch.setattr(search, "JUDGED_SEQUENCES", 50)
+    monkeypatch.setattr(search, "EXCHANGED_SEQUENCES", 0)
 
     planned(dispatch=Uniform())
 
-    assert len(played) <= heterogeneous.LARGE_POOL + 1
+    assert len(played) <= search.LARGE_POOL + 1
 
 
 def test_batches_are_judged_up_to_a_number_of_sequences_but_one_at_least():
@@ -206,7 +264,7 @@ def test_what_no_replica_holds_is_refused():
     ("knobs", "message"),
     [
         ({"pool": 0}, "pool is 0"),
-        ({"expectation": "hope"}, "expectation is 'hope'; choose batches or paper"),
+        ({"expectation": "hope"}, "expectation is 'hope'; choose sampled, mean or paper"),
         ({"exchanges": -1}, "exchanges is -1"),
         ({"solver": "abacus"}, "solver is 'abacus'"),
     ],

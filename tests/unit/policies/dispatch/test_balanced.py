@@ -9,10 +9,11 @@ import toys
 from lobra.errors import BadInput, Infeasible
 from policies.batching.packed import Packed
 from policies.batching.padded import Padded
+from policies.bounds.fluid import fluid_bound
+from policies.bounds.latency import latency_bound
 from policies.dispatch.balanced import Balanced
 from policies.dispatch.cheapest import CheapestFit
 from policies.dispatch.fleet import Fleet
-from policies.dispatch.fluid import fluid_bound, latency_bound
 from policies.dispatch.uniform import Uniform
 from policies.evaluate import work_seconds
 from policies.policy import step_plan
@@ -30,7 +31,7 @@ def test_small_instances_end_at_the_optimum_and_bounds_below_it():
         best = optimum(fleet, counts.tolist())
         assert ours >= best * (1 - 1e-9)
         assert fluid_bound(fleet.loads, fleet.sizes.tolist(), counts) <= best * (1 + 1e-9)
-        assert latency_bound(fleet.loads, counts) <= best * (1 + 1e-9)
+        assert latency_bound(fleet.loads, fleet.sizes.tolist(), counts) <= best * (1 + 1e-9)
         optimal += ours <= best * (1 + 1e-9)
 
     assert optimal >= 0.97 * instances

@@ -132,6 +132,25 @@ def test_a_solver_deaf_to_its_limit_is_left_behind_with_its_last_incumbent(monke
     assert "overran its limit of 0.05 s" in solution.notice
 
 
+@pytest.mark.parametrize("presolve", [True, False])
+def test_a_search_that_ends_at_its_work_limit_hands_over_the_same_incumbent_each_time(presolve):
+    sizes, room = [7, 6, 5, 5, 4, 4, 3, 3, 2, 2, 2], 10
+    start = first_fit(sizes, room, 7)
+    packing = bin_packing(sizes, room, 7)
+
+    first, again = (solve(packing, node_limit=1, relative_gap=0.0, presolve=presolve, start=start) for _ in range(2))
+
+    assert first.status in ("feasible", "optimal")
+    assert first.bound <= first.objective <= packing.objective(start)
+    assert (first.objective, first.bound) == (again.objective, again.bound)
+    assert np.array_equal(first.values, again.values)
+
+
+def test_a_work_limit_of_nothing_is_refused():
+    with pytest.raises(BadInput, match="node_limit is 0"):
+        solve(KNAPSACK, node_limit=0)
+
+
 def test_without_gurobi_highs_answers_with_a_notice(monkeypatch):
     monkeypatch.setitem(sys.modules, "gurobipy", None)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lobra.errors import Infeasible
-from policies.dispatch.fluid import fluid, fluid_bound, latency_bound, least_each
+from policies.bounds.fluid import fluid, fluid_bound, least_each
+from policies.bounds.latency import latency_bound
 from unit.policies.dispatch.worlds import loads, plain_seconds
 
 
@@ -59,6 +60,6 @@ def test_the_least_price_of_a_sequence_is_below_every_share_of_a_micro_batch(fix
 def test_the_latency_bound_is_the_most_awkward_sequence_on_its_best_kind():
     small, large = loads([4, 0], [1, 1], [1, 1]), loads([9, 9], [1, 1], [0.5, 5], 0.0, 3)
 
-    bound = latency_bound([small, large], np.array([3, 1]))
+    bound = latency_bound([small, large], [1, 1], np.array([3, 1]))
 
     assert bound == pytest.approx(plain_seconds(large, [0, 1])) == pytest.approx(18)

@@ -1,0 +1,1 @@
+"""The evidence for the cost model: one module a source of measurements."""

@@ -1,0 +1,187 @@
+"""Draws of what the truth may be: the same cost model with other coefficients, jointly, and a systematic term.
+
+Two parts. The coefficients of a tp are drawn together, from the covariance of relative least squares over a grid of the
+fitted hull: where the fixed part comes out higher the part a token comes out lower, as points would allow. Then every
+(tp, pp) gets one factor for all its stages: what repeats of one session cannot show (another day, another machine, how
+stages compose). A draw is a function of (seed, draw) alone, so two policies compared under one draw see one truth.
+
+The systematic term, as the standard deviation of a logarithm: of measured layer times 4.7 %, since three measurements
+of one layer by the same authors differ by 7.8 % up and down, taken as a 90 % interval; of pipelines composed from
+layers 7.0 %, since that composition is off by 5.6 % on average against 32 published step times; of rooflines 25 %,
+since sums of kernel times without the adapters' own kernels are 18 to 28 % low on four published LoRA runs. The
+half-width that `lobra fit` found takes the first one's place; of models of 7B and more it is never below it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from math import exp, log2
+from typing import Literal
+
+import numpy as np
+
+from costmodel.calibration import LEAST_HALF_WIDTH
+from costmodel.fitted import FittedCost
+from costmodel.guard import Strict
+from costmodel.layer import LayerPrice
+from costmodel.layered import LayeredCost
+from lobra.batch import Array, frozen
+from lobra.errors import BadInput
+from lobra.plan import DeploymentPlan, Replica, ReplicaConfig, Shape
+from lobra.protocols import CostModel
+from lobra.rates import PackRates, Provenance, Rates
+from lobra.spec import Tenant
+
+NINETY = 1.645  # standard deviations from the middle to the end of a 90 % interval
+COMPOSED_SIGMA = 0.07
+ROOFLINE_SIGMA = 0.25
+FIT_ERROR = 0.05  # root mean square relative error of the shipped fits, rounded up
+FIT_POINTS = 60  # of a tp, as in the shipped profile
+_STREAM = 0xD2A7  # keeps these streams apart from others of the same seed
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Another cost model's answers times a factor of each (tp, pp); a `lobra.protocols.CostModel`."""
+
+    cost: CostModel
+    factors: Mapping[tuple[int, int], float]  # 1 where there is none
+    synchronise: float
+
+    def configs(self) -> tuple[ReplicaConfig, ...]:
+        """Configurations it can price."""
+        return self.cost.configs()
+
+    def max_tokens(self, config: ReplicaConfig, tenants: Sequence[Tenant]) -> int:
+        """Tokens that a micro-batch may hold: unchanged."""
+        return self.cost.max_tokens(config, tenants)
+
+    def rates(self, config: ReplicaConfig, widths: Array, shards: int = 1) -> Rates:
+        """Prices of micro-batches of these widths."""
+        rates, factor = self.cost.rates(config, widths, shards), self._factor(config)
+        return Rates(
+            rates.floor * factor,
+            frozen(rates.fixed * factor, np.float64),
+            frozen(rates.row * factor, np.float64),
+            None if rates.pack is None else PackRates(*(factor * each for each in astuple(rates.pack))),
+        )
+
+    def stage_seconds(self, replica: Replica, stage: int, shape: Shape, kind: Literal["forward", "backward"]) -> float:
+        """Seconds of one stage for one micro-batch."""
+        return self.cost.stage_seconds(replica, stage, shape, kind) * self._factor(replica.config)
+
+    def transfer_seconds(self, plan: DeploymentPlan, replica: int, shape: Shape) -> float:
+        """Seconds to hand activations to the next stage."""
+        return self.cost.transfer_seconds(plan, replica, shape) * self._factor(plan.replicas[replica].config)
+
+    def synchronise_seconds(self, plan: DeploymentPlan) -> float:
+        """Seconds to sum the adapters' gradients and to update."""
+        return self.cost.synchronise_seconds(plan) * self.synchronise
+
+    def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant], shards: int = 1) -> Provenance:
+        """What the answers rest on: the model's own evidence, drawn anew."""
+        known = self.cost.provenance(config, tenants, shards)
+        return replace(known, notes=(*known.notes, "coefficients drawn from their uncertainty"))
+
+    def _factor(self, config: ReplicaConfig) -> float:
+        return self.factors.get((config.tp, config.pp), 1.0)
+
+
+def systematic_sigma(status: str, excess: float = 1.0, half_width: float = 0.0) -> float:
+    """Standard deviation of the logarithm, by what an answer rests on; so many times wider beyond the hull.
+
+    half_width: of a 90 % interval of one's own calibration, of the logarithm; 0: there is none.
+    """
+    measured = (half_width or LEAST_HALF_WIDTH) / NINETY
+    known = {"measured": measured, "derived": max(measured, COMPOSED_SIGMA)}
+    return max(known.get(status, ROOFLINE_SIGMA), measured) * max(1.0, excess)
+
+
+def drawn(cost: CostModel, sigmas: Mapping[tuple[int, int], float], *, seed: int, draw: int) -> CostModel:
+    """The draw-th of a seed's cost models; sigmas: the systematic term of each (tp, pp)."""
+    if seed < 0 or draw < 0:
+        raise BadInput(f"intervals: seed {seed} and draw {draw} must not be negative")
+    for key, sigma in sigmas.items():
+        if not 0 <= sigma < float("inf"):
+            raise BadInput(f"intervals: sigma of {key} is {sigma}; it must be a finite number, 0 or more")
+    factors = {key: exp(sigma * _normal(seed, draw, 0, *key)[0]) for key, sigma in sigmas.items()}
+    synchronise = exp(COMPOSED_SIGMA * _normal(seed, draw, 1)[0])
+    return Drawn(_redrawn(cost, seed, draw), factors, synchronise)
+
+
+def price_draw(price: LayerPrice, hull: tuple[float, float], normal: Array) -> LayerPrice:
+    """The price with its coefficients drawn jointly by standard normal numbers [3]; none becomes negative.
+
+    The floor and the part of a run go with the fixed part: no grid tells them apart.
+    """
+    names = [name for name in ("fixed", "token", "square") if getattr(price, name) > 0]
+    if not names:
+        return price
+    tokens, squares = _grid(*hull)
+    columns = {"fixed": np.ones(len(tokens)), "token": tokens, "square": squares}
+    seconds = np.maximum(price.floor, price.fixed + price.token * tokens + price.square * squares)
+    # relative coefficients of relative least squares: column k is the share of coefficient k in each point
+    shares = np.stack([getattr(price, name) * columns[name] / seconds for name in names], axis=1)
+    covariance = np.linalg.pinv(shares.T @ shares * (FIT_POINTS / len(tokens))) * FIT_ERROR**2
+    values, vectors = np.linalg.eigh(covariance)
+    moved = 1 + vectors @ (np.sqrt(np.maximum(values, 0.0)) * normal[: len(names)])
+    factors = {name: max(0.0, float(factor)) for name, factor in zip(names, moved, strict=True)}
+    start = factors.get("fixed", 1.0)
+    return price._replace(
+        floor=price.floor * start,
+        fixed=price.fixed * start,
+        run=price.run * start,
+        token=price.token * factors.get("token", 1.0),
+        square=price.square * factors.get("square", 1.0),
+    )
+
+
+def _redrawn(cost: CostModel, seed: int, draw: int) -> CostModel:
+    """The model with coefficients of its own drawn anew; as it is in any other form, or unfitted."""
+    match cost:
+        case LayeredCost() if cost.evidence.hull:
+            return replace(cost, prices=_prices(cost, seed, draw))
+        case FittedCost():
+            return replace(cost, layered=replace(cost.layered, prices=_prices(cost.layered, seed, draw)))
+        case Strict():
+            return _redrawn(cost.cost, seed, draw)
+    return cost
+
+
+def _prices(cost: LayeredCost, seed: int, draw: int) -> dict[tuple[int, int, bool], LayerPrice]:
+    normals = {tp: _normal(seed, draw, 2, tp) for tp in cost.evidence.hull}
+    return {
+        key: price_draw(price, cost.evidence.hull[key[0]], normals[key[0]]) if key[0] in normals else price
+        for key, price in cost.prices.items()
+    }
+
+
+def _grid(tokens: float, length: float) -> tuple[Array, Array]:
+    """N and S2 of uniform micro-batches with 128 tokens a sequence and more, in powers of two, inside the hull."""
+    lengths = [length / 2**step for step in range(max(1, int(log2(max(2.0, length / 128))) + 1))]
+    points = [
+        (each * 2**step, each**2 * 2**step)
+        for each in lengths
+        for step in range(int(log2(max(1.0, tokens / each))) + 1)
+    ]
+    table = np.array(points)
+    return table[:, 0], table[:, 1]
+
+
+def _normal(seed: int, draw: int, *key: int) -> Array:
+    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM, draw, *key)))
+    return generator.standard_normal(3)
+
+
+def sigmas_of(
+    cost: CostModel,
+    configs: Iterable[ReplicaConfig],
+    tenants: Sequence[Tenant],
+    excesses: Mapping[tuple[int, int], float],
+    half_width: float = 0.0,
+) -> dict[tuple[int, int], float]:
+    """The systematic term of every (tp, pp) in use, by its provenance and by how far beyond the hull it is asked."""
+    found: dict[tuple[int, int], float] = {}
+    for config in sorted(set(configs)):
+        key, status = (config.tp, config.pp), cost.provenance(config, tenants).status
+        found[key] = max(found.get(key, 0.0), systematic_sigma(status, excesses.get(key, 1.0), half_width))
+    return found

@@ -1,0 +1,1 @@
+"""What no dispatch can beat, and how that is known."""

@@ -1,0 +1,27 @@
+"""What no dispatch can beat: the most awkward sequence alone, on the kind that suits it best.
+
+A machine that holds a sequence is busy at least as long as with that sequence alone: micro-batches of more rows take no
+less, and neither does their longest. Cost: one evaluation of every bucket on every kind.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lobra.batch import Array
+from lobra.rates import Loads
+from policies.evaluate import count_seconds
+
+
+def latency_bound(loads: Sequence[Loads], replicas: Sequence[int], counts: Array) -> float:
+    """Seconds that the most awkward of these counts [J] takes alone on the best kind that has machines.
+
+    Bounds every dispatch by the exact evaluator, for costs that do not fall with the number of sequences; a simulator
+    too where all stages of a pipeline are equal and transfers take no time off. Where rows are packed it is as certain
+    as the counts' own price of a full micro-batch.
+    """
+    one = np.eye(len(counts), dtype=np.int64)
+    present = [count_seconds(kind, one) for kind, number in zip(loads, replicas, strict=True) if number > 0]
+    if not present:
+        return float("inf") if np.any(counts > 0) else 0.0
+    return float(np.max(np.where(counts > 0, np.min(np.stack(present), axis=0), 0.0), initial=0.0))
