@@ -25,7 +25,7 @@ SHARES = (8, 6, 4, 3, 2, 1)  # of the sequences of a step
 LIMITS = (16, 16384)  # tokens
 HARDWARE = {"llama2_7b": "a100_40gb", "llama2_70b": "a800_80gb"}
 STEP = 16  # tokens: boundaries are multiples of it
-FULL, STARVED = 15.0, 8.0  # sequences a replica: full from here, starved up to here
+FULL = 15.0  # sequences a replica from which a step is no longer starved
 
 Parts = tuple[tuple[int, int, int, int], ...]  # tp, pp, budget in tokens, replicas
 

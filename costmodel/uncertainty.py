@@ -108,14 +108,14 @@ def drawn(cost: CostModel, sigmas: Mapping[tuple[int, int], float], *, seed: int
     return Drawn(_redrawn(cost, seed, draw), factors, synchronise)
 
 
-def price_draw(price: LayerPrice, hull: tuple[float, float], normal: Array) -> LayerPrice:
-    """The price with its coefficients drawn jointly by standard normal numbers [3]; none becomes negative.
+def coefficient_factors(price: LayerPrice, hull: tuple[float, float], normal: Array) -> dict[str, float]:
+    """Factors of the price's coefficients, drawn jointly by standard normal numbers [3]; none is negative.
 
     The floor and the part of a run go with the fixed part: no grid tells them apart.
     """
     names = [name for name in ("fixed", "token", "square") if getattr(price, name) > 0]
     if not names:
-        return price
+        return {}
     tokens, squares = _grid(*hull)
     columns = {"fixed": np.ones(len(tokens)), "token": tokens, "square": squares}
     seconds = np.maximum(price.floor, price.fixed + price.token * tokens + price.square * squares)
@@ -126,13 +126,12 @@ def price_draw(price: LayerPrice, hull: tuple[float, float], normal: Array) -> L
     moved = 1 + vectors @ (np.sqrt(np.maximum(values, 0.0)) * normal[: len(names)])
     factors = {name: max(0.0, float(factor)) for name, factor in zip(names, moved, strict=True)}
     start = factors.get("fixed", 1.0)
-    return price._replace(
-        floor=price.floor * start,
-        fixed=price.fixed * start,
-        run=price.run * start,
-        token=price.token * factors.get("token", 1.0),
-        square=price.square * factors.get("square", 1.0),
-    )
+    return factors | {"floor": start, "run": start}
+
+
+def changed(price: LayerPrice, factors: Mapping[str, float]) -> LayerPrice:
+    """The price with its coefficients times these factors."""
+    return price._replace(**{name: getattr(price, name) * factor for name, factor in factors.items()})
 
 
 def _redrawn(cost: CostModel, seed: int, draw: int) -> CostModel:
@@ -148,11 +147,13 @@ def _redrawn(cost: CostModel, seed: int, draw: int) -> CostModel:
 
 
 def _prices(cost: LayeredCost, seed: int, draw: int) -> dict[tuple[int, int, bool], LayerPrice]:
-    normals = {tp: _normal(seed, draw, 2, tp) for tp in cost.evidence.hull}
-    return {
-        key: price_draw(price, cost.evidence.hull[key[0]], normals[key[0]]) if key[0] in normals else price
-        for key, price in cost.prices.items()
+    """One set of factors for each tp, the same however many replicas share a micro-batch."""
+    factors = {
+        tp: coefficient_factors(cost.prices[tp, 1, False], hull, _normal(seed, draw, 2, tp))
+        for tp, hull in cost.evidence.hull.items()
+        if (tp, 1, False) in cost.prices
     }
+    return {key: changed(price, factors.get(key[0], {})) for key, price in cost.prices.items()}
 
 
 def _grid(tokens: float, length: float) -> tuple[Array, Array]:

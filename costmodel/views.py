@@ -13,6 +13,7 @@ import numpy as np
 from costmodel.knots import Curve, curve_body, fit_curve, read_curve
 from costmodel.profile import Fit, Profile
 from costmodel.sources import field
+from lobra.errors import BadInput
 
 
 class Directions(NamedTuple):
@@ -44,9 +45,14 @@ def read_views(source: Mapping[str, Any], factors: Mapping[int, float]) -> dict[
     linear, attention = float(field(share, "linear")), float(field(share, "attention"))
     found = {}
     for fit in field(source, "fits"):
-        tp, body = int(field(fit, "tp")), field(fit, "simulator")
+        tp, body = int(field(fit, "tp")), fit.get("simulator")
         if tp not in factors:
             continue
+        if body is None:
+            raise BadInput(
+                f"cost file: tp {tp} has no curves (a fit from a prior has none); fit its profile with `lobra fit` and "
+                "no prior, or use cost=fitted"
+            )
         if "whole" in body:
             whole = read_curve(body["whole"])
             forward, backward = whole.scaled(linear, attention), whole.scaled(1 - linear, 1 - attention)

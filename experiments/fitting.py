@@ -33,19 +33,7 @@ def fit(config: Fit, folder: Path) -> int:
     write_atomically(folder / NAME, document_text(document, "lobra fit"))
     for warning in warnings:
         sys.stderr.write(f"warning: {warning}\n")
-    rows = [
-        (
-            str(each["tp"]),
-            str(each["points"]),
-            f"{each['mean_error']:.1%}",
-            f"{each['largest_error']:.1%}",
-            f"{each['simulator']['mean_error']:.1%}",
-            f"{each['view_difference']['mean']:.1%}",
-            f"{each['contention']['factor']:.2f}" if "contention" in each else "n/a",
-            str(each.get("max_tokens", "n/a")),
-        )
-        for each in document["fits"]
-    ]
+    rows = [_cells(fit) for fit in document["fits"]]
     print_table(
         ("tp", "points", "mean error", "largest", "by knots", "views apart", "sharing cores", "max tokens"),
         rows,
@@ -62,6 +50,20 @@ def fit(config: Fit, folder: Path) -> int:
     write_atomically(folder / "summary.json", pretty(body))
     sys.stdout.write(f"wrote {folder / NAME}\n")
     return 0
+
+
+def _cells(fit: dict[str, Any]) -> tuple[str, ...]:
+    knots, apart, shared = (fit.get(name) for name in ("simulator", "view_difference", "contention"))
+    return (
+        str(fit["tp"]),
+        str(fit["points"]),
+        f"{fit['mean_error']:.1%}",
+        f"{fit['largest_error']:.1%}",
+        f"{knots['mean_error']:.1%}" if knots else "n/a",
+        f"{apart['mean']:.1%}" if apart else "n/a",
+        f"{shared['factor']:.2f}" if shared else "n/a",
+        str(fit.get("max_tokens", "n/a")),
+    )
 
 
 def fitted_file(samples: Samples, folder: Path, *, gpu: str, max_tokens: int | None) -> Path:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from costmodel.moving import Moving
 from costmodel.perturbed import Law, check_spread
-from experiments import planning_baselines, planning_uses, schema
+from experiments import planning_baselines, planning_memory, planning_uses, schema
 from experiments.build import build_policy, build_world
 from experiments.compare import certificate_row, plan_rows
 from experiments.failures import DONE
@@ -103,12 +103,21 @@ def _told(
     }
     _say(_head(row, made, len(played.steps)))
     print_table(planning_uses.COLUMNS, planning_uses.use_cells(row["uses"]), sys.stdout)
+    row["memory"] = _memory(case, made)
     if config.baselines and alone:
         row["baselines"] = _baselines(case, row)
     if config.regret is not None:
         row["regret"] = _regret(case, made, config)
     _say(f"note: {note}" for note in notes)
     return row
+
+
+def _memory(case: Case, made: DeploymentPlan) -> list[dict[str, Any]]:
+    accounts = planning_memory.memory_accounts(made, case.world.cost)
+    if accounts:
+        _say(["", "GiB of one GPU of the heaviest stage, at the most tokens that fit:"])
+        print_table(planning_memory.COLUMNS, planning_memory.memory_cells(accounts), sys.stdout)
+    return planning_memory.memory_rows(accounts)
 
 
 def _certificate(made: DeploymentPlan) -> dict[str, Any] | None:

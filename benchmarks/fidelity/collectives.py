@@ -34,14 +34,14 @@ def rows(reference_data: Path) -> list[Row]:
             formula,
             None,
             "nothing to these: data-sheet bandwidth times 0.77, assumed latencies",
-            from_1_mib=float(np.abs(formula.errors[large]).mean()),
+            beside={"from_1_mib": float(np.abs(formula.errors[large]).mean())},
         ),
         row(
             "NCCL all-reduce, a curve with knots, one size left out",
             curve,
             None,
             "a curve a (hardware, members) to all other sizes",
-            from_1_mib=float(np.abs(curve.errors[large]).mean()),
+            beside={"from_1_mib": float(np.abs(curve.errors[large]).mean())},
         ),
     ]
 

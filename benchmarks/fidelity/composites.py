@@ -17,6 +17,7 @@ from lobra.batch import Array
 FILE = "gpu_profiles/derived/a100_layer_lora_composite.csv"
 LEAST, LONG = 16, 4096  # tokens: of a micro-batch that counts; longest sequence of the fit that is extrapolated
 BARS = {"solver view": 0.032, "simulator view": 0.016}
+DIRECTIONS = {"forward_alone": "fwd_ms", "backward_alone": "bwd_lora_ms"}
 RECIPE = (1, 4)  # micro-batch sizes that LobRA's released profiler times
 NOISE = "none: medians of kernels"
 
@@ -25,10 +26,15 @@ def rows(reference_data: Path) -> list[Row]:
     """Five folds, and sequences longer than any of the fit."""
     profiles = read(reference_data / FILE)
     found = []
+    directions = {name: read(reference_data / FILE, cell) for name, cell in DIRECTIONS.items()}
     for name, form in VIEWS.items():
         held = joined([five_folds(label, profile, form) for label, profile in profiles.items()])
+        apart = {
+            direction: joined([five_folds(label, profile, form) for label, profile in parts.items()]).mean
+            for direction, parts in directions.items()
+        }
         fitted = "a curve a (model, tp) to four fifths of its points"
-        found.append(row(f"A100 layer composites, 5-fold: {name}", held, BARS[name], fitted, noise=NOISE))
+        found.append(row(f"A100 layer composites, 5-fold: {name}", held, BARS[name], fitted, noise=NOISE, beside=apart))
     for name, form in VIEWS.items():
         held = split(profiles, form, lambda profile: profile.lengths > LONG)
         label = f"A100 layer composites, extrapolated to s > 4k: {name}"
@@ -54,17 +60,17 @@ def recipe(reference_data: Path) -> list[Row]:
                 bar,
                 "a curve a (model, tp) to micro-batches of 1 and 4 sequences",
                 noise=NOISE,
-                negative=float((held.predicted <= 0).mean()),
+                beside={"negative_predictions": float((held.predicted <= 0).mean())},
             )
         )
     return found
 
 
-def read(path: Path) -> dict[str, Profile]:
-    """The profile of every (model, tp), micro-batches of at least 16 tokens."""
+def read(path: Path, cell: str = "step_ms") -> dict[str, Profile]:
+    """The profile of every (model, tp), micro-batches of at least 16 tokens; cell: the column of milliseconds."""
     table = [each for each in read_rows(path) if float(each["tokens"]) >= LEAST]
     labels = np.array([f"{each['model']} tp {each['tp']}" for each in table])
-    s, b, seconds = column(table, "s"), column(table, "b"), column(table, "step_ms") * 1e-3
+    s, b, seconds = column(table, "s"), column(table, "b"), column(table, cell) * 1e-3
     whole = Profile(0, s, b * s, b * s**2, seconds, rows=b)
     return {str(label): whole.part(labels == label) for label in np.unique(labels)}
 

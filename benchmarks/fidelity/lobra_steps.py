@@ -44,7 +44,7 @@ def _throughput_rows(profiles: dict[int, Profile], table: list[dict[str, str]], 
             UNFITTED,
             noise=NOISE,
             notes=("the layer behind this table takes 12.5 ms at tp 1 where the profile has 14.6: the bias is theirs",),
-            with_a_head=with_head.mean,
+            beside={"with_a_head": with_head.mean},
         ),
         row(
             f"LobRA Table 3, one scalar, no head: {name}",
@@ -52,7 +52,7 @@ def _throughput_rows(profiles: dict[int, Profile], table: list[dict[str, str]], 
             0.02,
             fitted,
             noise=NOISE,
-            with_a_head=scaled_head.mean,
+            beside={"with_a_head": scaled_head.mean},
         ),
     ]
 
@@ -77,7 +77,7 @@ def _step_rows(profiles: dict[int, Profile], table: list[dict[str, str]], name: 
                 "the bar is 3 % on average and 8 % at most, of the view that plays steps",
             ),
             worst=0.08,
-            largest=float(np.abs(fitted.errors).max()),
+            beside={"largest": float(np.abs(fitted.errors).max())},
         ),
     ]
 

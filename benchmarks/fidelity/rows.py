@@ -74,13 +74,13 @@ def row(
     noise: str = "unknown",
     notes: Sequence[str] = (),
     worst: float | None = None,
-    **beside: float,
+    beside: dict[str, float] | None = None,
 ) -> Row:
     """A row whose figure is the mean relative error; worst: a bar of the largest error, which must hold too."""
     holds = None if bar is None else held.mean <= bar
     if holds and worst is not None:
         holds = float(np.abs(held.errors).max()) <= worst
-    return Row(evidence, held.mean, bar, len(held.measured), fitted, held, holds, noise, tuple(notes), dict(beside))
+    return Row(evidence, held.mean, bar, len(held.measured), fitted, held, holds, noise, tuple(notes), beside or {})
 
 
 def leave_out(labels: Sequence[object]) -> Iterator[Array]:

@@ -39,7 +39,7 @@ def rows(reference_data: Path) -> list[Row]:
         held = Held(predicted[chosen], measured[chosen], tuple(groups[chosen]))
         rest = Held(predicted[chosen] + np.minimum(sums, measured)[chosen], measured[chosen], held.groups)
         name = f"Sailor, {label}, from its layer profiles"
-        found.append(row(name, held, None, "nothing", notes=NOTES, with_measured_gradient_sums=rest.mean))
+        found.append(row(name, held, None, "nothing", notes=NOTES, beside={"with_measured_gradient_sums": rest.mean}))
     return found
 
 

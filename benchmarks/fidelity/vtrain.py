@@ -42,7 +42,7 @@ def _folded(label: str, table: Columns, parts: Parts, bar: float, name: str) -> 
             f"vTrain itself claims {CLAIMS[name]:.2%}, calibrated on none of these iterations",
             "which quantities have a constant was decided with this table in sight",
         ),
-        vtrain_claims=CLAIMS[name],
+        beside={"vtrain_claims": CLAIMS[name]},
     )
 
 

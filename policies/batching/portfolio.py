@@ -10,7 +10,7 @@ ties go to the earlier. Cost: four dynamic programmes and four small linear prog
 
 Limits. The judge knows neither fragments nor bubbles: it always likes more buckets, which `number` must keep in check.
 Sequences that only a group of replicas can hold are priced in proportion to their width and left out of the judgement.
-Measured on prototypes: 4-22 % less makespan than the first choice with 8 buckets, 0-3 % with 16, 0-1 % with 32.
+What it saves beside the first choice is about a per cent of the fluid makespan (`benchmarks/bench_batching.py`).
 """
 
 from collections.abc import Iterator

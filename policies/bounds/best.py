@@ -1,7 +1,7 @@
 """The best bound known of a dispatch problem, with its name: what a certificate quotes.
 
-The level bound contains the fluid and the latency of a single sequence, so it decides unless machines are starved; the
-configuration bound is looked for only where machines have few sequences, since elsewhere it comes to the fluid and costs
+The level bound contains the fluid and the latency of a single sequence, so it decides unless machines are starved. The
+configuration bound is looked for only where machines have few sequences: elsewhere it comes to the fluid, and it costs
 most. Where two bounds agree, the simpler one is named: it holds for more.
 """
 
@@ -56,7 +56,7 @@ def best_bound(
     return next(bound for bound in found if bound.seconds * NEARLY >= best)
 
 
-def _holds_for(pipelined: bool) -> str:  # noqa: FBT001  # its only argument
+def _holds_for(pipelined: bool) -> str:
     return EVALUATOR if pipelined else SIMULATOR
 
 

@@ -13,8 +13,8 @@ is below 1. Good q come from column generation in the dual: a small program over
 mixed with the best q yet (else proposals jump about); the knapsacks at the first theta not yet excluded return new
 patterns. It ends where the program shows that theta to be reachable by shares of patterns, or after `rounds`.
 
-Cost: a knapsack a kind and level in each round, 10-60 rounds, 0.1-5 s in all; it grows with the counts that a machine can
-hold, so it is meant for few sequences a machine (Gilmore and Gomory's cutting stock, 1961, with machines that differ).
+Cost: a knapsack a kind and level in each round, 5-40 rounds, 0.03-1 s in all; it grows with the counts that a machine
+can hold, so it is meant for few sequences a machine (Gilmore and Gomory's cutting stock, 1961, with unequal machines).
 """
 
 from collections.abc import Sequence
@@ -131,9 +131,9 @@ def _run(search: _Search, rounds: int) -> None:
         shares, reachable = search.propose()
         if reachable >= CERTAIN or search.excluded >= search.cells:
             break
-        mix = mixed and search.best is not None
-        improved = search.price(OLD * search.best + (1 - OLD) * shares if mix else shares)
-        mixed = improved or not mix  # where mixing did not help, once without
+        best = search.best if mixed else None
+        improved = search.price(shares if best is None else OLD * best + (1 - OLD) * shares)
+        mixed = improved or best is None  # where mixing did not help, once without
 
 
 def _single(search: _Search) -> list[tuple[int, Pattern]]:

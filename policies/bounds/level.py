@@ -1,4 +1,4 @@
-"""What no dispatch over pipelines can beat: the fluid, with every sequence charged for the bubble its micro-batch causes.
+"""What no dispatch over pipelines can beat: the fluid, each sequence charged for the bubble its micro-batch causes.
 
 A pipeline waits (stages - 1) times its longest micro-batch, its level; shorter ones cost more a sequence. Let t(b) be
 the stage seconds of b sequences of a bucket, and let some dispatch end at T <= theta. On a machine of it with level x,

@@ -79,9 +79,7 @@ def _priced(loads: Loads, bucket: int, count: int) -> tuple[Array, Array]:
     return total, longest - np.where(np.isfinite(total), total, 0.0)
 
 
-def _level(
-    priced: Sequence[tuple[Array, Array]], high: float, bubble: int, seconds_a_cell: float, room: int
-) -> Level:
+def _level(priced: Sequence[tuple[Array, Array]], high: float, bubble: int, seconds_a_cell: float, room: int) -> Level:
     """What a machine whose micro-batches take `high` seconds at most can choose in so many cells."""
     options = []
     for bucket, (total, longest) in enumerate(priced):

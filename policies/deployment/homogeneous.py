@@ -97,6 +97,8 @@ class Homogeneous:
             try:
                 prices = table(classes, [kind], self.batching, judge.cost, size)
             except BadInput:  # the model's heads cannot be shared out to a group of this size
+                if size == 1:
+                    raise
                 continue
             each.append(size * prices.least[0])
             alone.append(prices.alone[0])

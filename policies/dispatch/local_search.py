@@ -21,7 +21,7 @@ from policies.dispatch.state import State
 ALL_TARGETS = 12  # fleets up to this size look at every machine
 LARGE = 64  # machines from which on pairs, and sharing out anew, pay for themselves
 FIRST = 20  # exchanges looked for in a large fleet's first descent, besides the work: most is done in pairs before
-SOME_TARGETS = 4  # that larger fleets look at besides the least loaded
+SOME_TARGETS = 8  # that larger fleets look at besides the least loaded
 CLOSE = 2e-4  # of the bound: nothing worth looking for is left
 ROUNDS = 10  # of exchanges in pairs: later ones win little
 PARTNERS = 4  # with which the slowest machine shares out anew: so many each of the least loaded of its kind, and any
@@ -41,7 +41,8 @@ class _Search:
 def improve(state: State, counts: Array, bound: float, work: int, seed: int) -> None:
     """Lower the state's makespan until it is close to the bound or the work is done; random numbers from the seed.
 
-    At most `work` exchanges are looked for, times sqrt(R / 12) for R > 12 machines; the first descent has R more, or 20.
+    At most `work` exchanges are looked for, times sqrt(R / 12) for R > 12 machines; the first descent has R more, or
+    20 in large fleets.
     """
     if len(state.kind) < 2:
         return

@@ -10,7 +10,7 @@ Sources: LobRA's balanced dispatch (arXiv 2509.01193, Eq. 3), packed; the pipeli
 Cost: a linear program or two, one sort, one packing a replica, two packings an exchange tried. Limits: only for packed
 batching; which sequences of a class go to which kind is not optimised; no optimum is proven, the fluid at the least
 price of each sequence (`Loads.least`) bounds it. Made for many sequences a replica: with a few, where floors decide,
-`Balanced` with its repair takes three times the milliseconds and is 1 % faster on average, 20 % at times.
+`Balanced` with its repair takes longer to find and can find better.
 """
 
 from collections.abc import Sequence

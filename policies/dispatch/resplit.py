@@ -52,11 +52,12 @@ def resplit(state: State, slowest: int, other: int, ways: Array, random: np.rand
     moved = choices[first].astype(np.int64) - mine  # [C, U]: 1 from the other, -1 to it
     gained = np.zeros((len(first), held.shape[1]), dtype=np.int64)
     np.add.at(gained, (np.arange(len(first))[:, None], heap.bucket), moved * heap.amount)
-    exact = np.maximum(*(_seconds(state, int(m), held[i] + s * gained) for i, (m, s) in enumerate(zip(pair, (1, -1)))))
+    mine_after, others_after = held[0] + gained, held[1] - gained
+    exact = np.maximum(_seconds(state, slowest, mine_after), _seconds(state, other, others_after))
     best = int(exact.argmin())
     if not exact[best] < state.seconds[slowest] * (1 - GAIN):
         return False
-    state.set_rows(pair.tolist(), held + np.stack([gained[best], -gained[best]]))
+    state.set_rows(pair.tolist(), np.stack([mine_after[best], others_after[best]]))
     return True
 
 

@@ -34,15 +34,19 @@ def deal(counts: Array, eligible: Array) -> Array:
     """Deal counts [J] evenly over the eligible machines, bool [R, J]; remainders go round. Shape int64 [R, J]."""
     dealt = np.zeros(eligible.shape, dtype=np.int64)
     turn = 0  # the machine whose turn it is
+    before, members = b"", np.zeros(0, dtype=np.int64)
     for column, count in enumerate(counts.tolist()):
-        members = np.flatnonzero(eligible[:, column])
+        mask = eligible[:, column].tobytes()
+        if mask != before:  # neighbouring buckets mostly fit the same machines
+            before, members = mask, np.flatnonzero(eligible[:, column])
         if not count or not len(members):
             continue
         each, rest = divmod(count, len(members))
-        dealt[members, column] = each
-        first = int(np.searchsorted(members, turn)) % len(members)
-        lucky = members[(first + np.arange(rest)) % len(members)]
-        dealt[lucky, column] += 1
+        shares = np.full(len(members), each)
         if rest:
-            turn = int(lucky[-1] + 1) % len(eligible)
+            first = int(members.searchsorted(turn)) % len(members)
+            shares[first : first + rest] += 1
+            shares[: max(0, first + rest - len(members))] += 1
+            turn = int(members[(first + rest - 1) % len(members)] + 1) % len(eligible)
+        dealt[members, column] = shares
     return dealt

@@ -8,6 +8,7 @@ import torch
 from distributed.pool import Worker
 from distributed.worlds import Job, random_state
 from executor.engine import Engine
+from executor.saved import counting
 from executor.state import TenantState
 from executor.weights import RandomWeights
 from lobra.plan import DeploymentPlan
@@ -75,3 +76,11 @@ def with_zero_head(worker: Worker, job: Job) -> tuple[float, ...]:
     engine = Engine(job.config, ZeroHead(job.weights()), job.tokens(), job.settings, groups=worker.groups)
     engine.deploy(job.plan)
     return engine.run_step(job.steps[0]).mean_losses
+
+
+def kept_bytes(worker: Worker, job: Job) -> int:
+    """What backward kept on this rank at the most, in the first step; 0 where it has no place."""
+    engine = engine_of(worker, job)
+    with counting(engine) as kept:
+        engine.run_step(job.steps[0])
+    return kept.peak

@@ -32,14 +32,24 @@ def whole(place: Replica, stage: int = 0, shape: Shape = WHAT, cost=COST) -> flo
     return sum(cost.stage_seconds(place, stage, shape, kind) for kind in ("forward", "backward"))
 
 
-def test_planners_see_the_floor_form():
+def test_planners_see_the_floor_form_and_the_head():
     widths = np.array([128, 1024, 8192])
     for config in FLOOR.configs():
-        ours, theirs = COST.rates(config, widths), FLOOR.rates(config, widths)
-        assert (ours.floor, ours.pack) == (theirs.floor, theirs.pack)
-        assert np.array_equal(ours.row, theirs.row)
+        ours, bare, floor = (cost.rates(config, widths) for cost in (COST, HEADLESS, FLOOR))
+        token = 32000 * 4096 / SEVEN.layer_parameters * FLOOR.price(config, 1).token
+
+        assert (bare.floor, bare.pack, list(bare.row)) == (floor.floor, floor.pack, list(floor.row))
+        assert ours.row == pytest.approx(floor.row + token * widths)
+        assert ours.pack.token == pytest.approx(floor.pack.token + token)
+        assert (ours.floor, list(ours.fixed)) == (floor.floor, list(floor.fixed))
         assert COST.max_tokens(config, SIX) == FLOOR.max_tokens(config, SIX)
     assert COST.configs() == FLOOR.configs()
+
+
+def test_where_stages_are_uneven_planners_do_not_see_the_head():
+    widths = np.array([1024])
+
+    assert list(COST.rates(ReplicaConfig(1, 3), widths).row) == list(FLOOR.rates(ReplicaConfig(1, 3), widths).row)
 
 
 def test_a_stage_is_the_curve_of_its_source():

@@ -27,7 +27,7 @@ LAYER = 2 * MODEL.layer_parameters
 HEAD = TABLE + 2 * MODEL.hidden
 
 
-def deployed(shapes, tenants=(tenant(),)):
+def deployed(shapes, tenants=()):
     return plan(*((tp, pp, 1) for tp, pp in shapes), tenants=tenants)
 
 
@@ -62,7 +62,7 @@ def test_every_gpu_receives_exactly_what_it_lacks(old, new):
     tenants = (tenant("a", rank=8), tenant("b", rank=4))
     before, after = deployed(old, tenants), deployed(new, tenants)
     found = move(before, after)
-    weights = {row: LAYER for row in range(8)} | {8: TABLE, 9: HEAD}
+    weights = dict.fromkeys(range(8), LAYER) | {8: TABLE, 9: HEAD}
     state = {row: 14 * sum(adapter_parameters(MODEL, each) for each in tenants) for row in range(8)}
     for gpu in range(16):
         assert found.weight_bytes[gpu] == pytest.approx(lacking(before, after, gpu, weights))

@@ -9,7 +9,7 @@ import toys
 from costmodel.catalogue import cost_model
 from costmodel.hardware import cluster_spec, model_spec
 from costmodel.layer import LayerPrice
-from costmodel.uncertainty import COMPOSED_SIGMA, drawn, price_draw, sigmas_of, systematic_sigma
+from costmodel.uncertainty import COMPOSED_SIGMA, changed, coefficient_factors, drawn, sigmas_of, systematic_sigma
 from lobra.errors import BadInput
 from lobra.plan import Replica, ReplicaConfig, Shape
 
@@ -75,7 +75,7 @@ def test_memory_and_candidates_are_never_drawn():
 
 def test_coefficients_are_drawn_jointly_so_that_the_middle_of_the_hull_moves_least():
     normals = np.random.default_rng(1).standard_normal((400, 3))
-    prices = [price_draw(PRICE, (32768, 4096), normal) for normal in normals]
+    prices = [changed(PRICE, coefficient_factors(PRICE, (32768, 4096), normal)) for normal in normals]
     fixed, token = (np.array([getattr(price, name) for price in prices]) for name in ("fixed", "token"))
     middle = np.array([price.fixed + price.token * 1024 + price.square * 1024**2 for price in prices])
 
@@ -84,7 +84,7 @@ def test_coefficients_are_drawn_jointly_so_that_the_middle_of_the_hull_moves_lea
 
 
 def test_no_drawn_coefficient_is_negative():
-    price = price_draw(PRICE, (32768, 4096), np.array([-500.0, 500.0, -500.0]))
+    price = changed(PRICE, coefficient_factors(PRICE, (32768, 4096), np.array([-500.0, 500.0, -500.0])))
     assert min(price.floor, price.fixed, price.token, price.square) >= 0
 
 

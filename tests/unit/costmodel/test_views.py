@@ -62,7 +62,7 @@ def test_a_source_without_curves_is_refused():
     document = source_document([profile(LINE)], {"forward_share": SHARE})
     del document["fits"][0]["simulator"]
 
-    with pytest.raises(BadInput, match="'simulator' is missing"):
+    with pytest.raises(BadInput, match="tp 2 has no curves"):
         read_views(document, {2: 1.0})
 
 

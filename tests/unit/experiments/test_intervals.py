@@ -114,7 +114,7 @@ def test_fit_tells_the_interval_and_takes_a_prior(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda text: text.replace("1,2048,8,", "1,2048,8,0.0"), "contradicts its neighbours"),
+        (lambda text: text.replace("\n1,2048,8,", "\n1,2048,8,9000"), "contradicts its neighbours"),
         (lambda text: text.replace("1,128,1,", "1,128,1,nan"), "it must be a number above 0"),
         (lambda text: text.replace("1,128,1,", "1,128,1,-"), "it must be a number above 0"),
     ],
