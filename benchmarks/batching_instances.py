@@ -1,8 +1,8 @@
 """What `bench_batching.py` buckets and packs: lengths, batches, plans, and the bounds they are judged by.
 
 Lengths are six log-normals (medians 100 to 5,000 tokens), cut at 16,384 or at a bin's room; batches of the packing
-instances are the shipped workload `lobra12` scaled up, on 7B and A100-40GB nodes with the shipped cost model. Their plan
-is a mix of tp 1, 2, 4 and 8 on 64 GPUs on which the fluid leaves no replica idle, and sixteen times that.
+instances are the shipped workload `lobra12` scaled up, on 7B and A100-40GB nodes with the shipped cost model. Their
+plan is a mix of tp 1, 2, 4 and 8 on 64 GPUs on which the fluid leaves no replica idle, and sixteen times that.
 """
 
 from dataclasses import dataclass
