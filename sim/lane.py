@@ -50,6 +50,11 @@ class Lane:
         """When the first stage could begin the next slot."""
         return self._free[0]
 
+    @property
+    def known(self) -> float:
+        """Until when all that its stages do is played: nothing that is still to come begins earlier."""
+        return min(self._free)
+
     def left(self, number: int) -> float:
         """When a slot that was played to its end, and all before it, had left the pipeline."""
         return self._done[min(number, len(self._done) - 1)] if self._done else 0.0

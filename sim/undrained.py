@@ -1,10 +1,10 @@
 """An undrained stretch: step plans that follow one another through pipelines nobody flushes.
 
 A step plan is over when its last slot has left every pipeline, which is known as soon as the slots behind it have
-begun; it is reported then. Its tenants update when their gradients are summed; meanwhile others' work goes on, and only
-their own next micro-batch waits for that. A report's seconds are those since the report before it, its busy time what
-was computed in them, its spans what ended in them; micro-batches are numbered by their slots. What a replica did ahead
-of the others may be known one report later, and is told of there.
+begun. Its tenants update when their gradients are summed; meanwhile others' work goes on, and only their own next
+micro-batch waits for that. It is reported as soon as all that every stage did until then is known, which a replica far
+ahead of the others delays. A report's seconds are those since the report before it, its busy time what was computed in
+them, its spans what ended in them; micro-batches are numbered by their slots.
 """
 
 from collections import deque
@@ -24,13 +24,23 @@ from sim.step import everywhere
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A step plan whose slots have begun and that is not reported yet."""
+    """A step plan whose slots have begun."""
 
     step: StepPlan
     last: int  # its last slot
     tokens: int
     useful_tokens: int
     wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """A step plan that is over and not reported yet."""
+
+    begun: _Begun
+    worked: float  # when its last slot had left all pipelines
+    since: float  # when the one before it was over
+    until: float
 
 
 class Undrained:
@@ -54,6 +64,7 @@ class Undrained:
         self._stretch = Stretch(plan)
         self._origin, self._wait, self._before = clock + sum(late), late[1], before
         self._begun: deque[_Begun] = deque()
+        self._over: deque[_Over] = deque()
         self._updated: dict[int, float] = {}  # tenant -> when its latest update is done
         self._seconds: dict[tuple[int, ...], float] = {}  # of the update of these tenants
         self._slot = 0
@@ -63,7 +74,7 @@ class Undrained:
         self._worked = [0.0] * len(plan.replicas)  # seconds of the operations of each that ended and were told
         self._busy = 0.0  # GPU seconds of these and of running ones, as reported so far
         self.planned = 0.0  # since when the next step is planned
-        self.over = -sum(late)  # when the last report ends
+        self.over = -sum(late)  # when the last step plan that is over ended
 
     def add(self, step: StepPlan, planning: float | None) -> Iterator[StepReport]:
         """Begin its slots; reports of step plans that are over by then. planning: seconds, if another one began."""
@@ -112,22 +123,28 @@ class Undrained:
                 lane.play(None)
             self._slot += 1
             yield from self._reports()
+        yield from (self._report(self._over.popleft()) for _ in range(len(self._over)))
 
     def _gate(self, microbatch: MicroBatch) -> float:
         """When all its tenants are updated."""
         return max(self._updated.get(sequence.tenant, 0.0) for row in microbatch.rows for sequence in row)
 
     def _reports(self) -> Iterator[StepReport]:
-        """Of every step plan whose slots have left all pipelines; its tenants are updated."""
+        """Of the step plans that are over, as far as everything until then is known."""
         while self._begun and self._begun[0].last + self._depth <= self._slot:
-            begun = self._begun.popleft()
-            worked = max(lane.left(begun.last) for lane in self._lanes)
-            self._update(begun.step, worked)
-            over = max(self.over, worked)
-            if self._ending and not self._begun:
-                over = max(over, *self._updated.values()) if self._updated else over
-            yield self._report(begun, worked, over)
-            self.over = over
+            self._leave(self._begun.popleft())
+        while self._over and min(lane.known for lane in self._lanes) >= self._over[0].until:
+            yield self._report(self._over.popleft())
+
+    def _leave(self, begun: _Begun) -> None:
+        """All its slots have left all pipelines; its tenants are updated."""
+        worked = max(lane.left(begun.last) for lane in self._lanes)
+        self._update(begun.step, worked)
+        over = max(self.over, worked)
+        if self._ending and not self._begun and self._updated:
+            over = max(over, *self._updated.values())
+        self._over.append(_Over(begun, worked, self.over, over))
+        self.over = over
 
     def _update(self, step: StepPlan, worked: float) -> None:
         tenants = tuple(range(len(self._plan.tenants))) if step.updates is None else tuple(sorted(set(step.updates)))
@@ -140,22 +157,19 @@ class Undrained:
         for tenant in tenants:
             self._updated[tenant] = worked + self._seconds[tenants]
 
-    def _report(self, begun: _Begun, worked: float, over: float) -> StepReport:
-        last = self._ending and not self._begun
-        seconds, (ended, total) = over - self.over, self._ended(over)
-        used = sum(replica.config.gpus for replica in self._plan.replicas)
-        busy = max(0.0, total - self._busy)
-        busy = busy if last else min(busy, seconds * used)
-        self._busy += busy
+    def _report(self, over: _Over) -> StepReport:
+        begun = over.begun
+        ended, total = self._ended(over.until)
+        busy, self._busy = total - self._busy, total
         spans: list[Span] = []
         if self._spans:
             origin = self._origin
             spans = [span._replace(start=origin + span.start, end=origin + span.end) for span in ended]
             spans, self._before = [*self._before, *spans], ()
-            if last and over > worked:
-                spans += everywhere(self._plan, "synchronise", origin + worked, origin + over)
+            if self._ending and not self._begun and not self._over and over.until > over.worked:
+                spans += everywhere(self._plan, "synchronise", origin + over.worked, origin + over.until)
             spans.sort(key=attrgetter("start", "replica", "stage"))
-        gpus = self._plan.cluster.gpus
+        gpus, seconds = self._plan.cluster.gpus, over.until - over.since
         return StepReport(
             begun.step.step, seconds, gpus, busy, begun.tokens, begun.useful_tokens, tuple(spans), begun.wait
         )

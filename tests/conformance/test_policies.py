@@ -12,6 +12,7 @@ from experiments.composing import policy_configs, policy_names
 from experiments.schema import register
 from experiments.traces import joined
 from lobra.check import check_conserved, check_step
+from lobra.errors import BadInput
 from lobra.owed import Owed
 from lobra.plan import DeploymentPlan
 from policies.policy import step_plan
@@ -81,7 +82,20 @@ def test_every_policy_trains_every_sequence_of_the_papers_setting_once_where_it_
 
 
 def _largest_group(plan: DeploymentPlan, name: str) -> int:
-    return len(plan.replicas) if "cp" in name else 1
+    return len(plan.replicas) if "cp" in name or "flex" in name else 1
+
+
+PAIRS = [
+    pair for pair in product(BATCHINGS, DISPATCHES) if pair[1] != "packed_pipeline" or pair[0].startswith("Packed")
+]
+
+
+@pytest.mark.parametrize("batching", [name for name in BATCHINGS if not name.startswith("Packed")])
+def test_a_dispatch_of_packs_refuses_padded_batching(batching: str):
+    parts = build_batching(BATCHINGS[batching]), build_dispatch(DISPATCHES["packed_pipeline"], 1)
+
+    with pytest.raises(BadInput, match="choose policy/batching=packed, or policy/dispatch=balanced"):
+        step_plan(toys.batch(10), toys.plan((1, 1, 4)), *parts, ToyCost())
 
 
 @pytest.mark.parametrize(("batching", "dispatch"), list(product(BATCHINGS, DISPATCHES)))
@@ -96,7 +110,9 @@ def test_a_step_without_a_sequence_is_a_step_without_work(batching: str, dispatc
     assert (report.seconds, report.tokens) == (0.0, 0)
 
 
-@pytest.mark.parametrize(("batching", "dispatch", "deployment"), list(product(BATCHINGS, DISPATCHES, DEPLOYMENTS)))
+@pytest.mark.parametrize(
+    ("batching", "dispatch", "deployment"), [(*pair, name) for pair, name in product(PAIRS, DEPLOYMENTS)]
+)
 def test_every_pair_of_parts_fits_together(batching: str, dispatch: str, deployment: str):
     parts = build_batching(BATCHINGS[batching]), build_dispatch(DISPATCHES[dispatch], 1)
     policy = build_deployment(DEPLOYMENTS[deployment], "fused", *parts, 1)

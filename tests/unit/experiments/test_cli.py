@@ -99,7 +99,7 @@ def test_the_configuration_can_be_shown_without_running_it(tmp_path):
 def test_help_lists_the_verbs_and_each_verb_its_groups(tmp_path):
     assert "compare  many policies side by side" in lobra("--help", cwd=tmp_path).stdout
     text = lobra("run", "--help", cwd=tmp_path).stdout
-    assert "policy/dispatch: balanced, balanced_packed, cheapest, shared, uniform" in text
+    assert "policy/dispatch: balanced, balanced_packed, cheapest, flexible, packed_pipeline, shared, uniform" in text
 
 
 @pytest.mark.parametrize(
