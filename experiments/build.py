@@ -32,6 +32,7 @@ from policies.deployment.heterogeneous import Heterogeneous
 from policies.deployment.homogeneous import Homogeneous
 from policies.dispatch.balanced import Balanced
 from policies.dispatch.cheapest import CheapestFit
+from policies.dispatch.flexible import FlexibleGroups
 from policies.dispatch.packed_pipeline import PackedPipeline
 from policies.dispatch.shared import SharedGroups
 from policies.dispatch.uniform import Uniform
@@ -211,6 +212,8 @@ def build_dispatch(config: Any, seed: int) -> DispatchPolicy:
             return PackedPipeline(config.tries, config.corrections)
         case parts.Shared(kind="shared"):
             return SharedGroups(config.shards, Balanced(config.work, config.repair, seed))
+        case parts.Flexible(kind="flexible"):
+            return FlexibleGroups(config.largest, Balanced(config.work, config.repair, seed))
     raise _by_hand("policy.dispatch", config)
 
 
@@ -247,6 +250,7 @@ def build_deployment(
                 time_limit_seconds=config.time_limit_seconds,
                 seed=seed,
                 longest=_word(config.longest),
+                groups=config.groups,
             )
         case parts.Paper(kind="paper"):
             form = Fixed("1,1x1", batching, dispatch, batches=config.batches, seed=seed, longest=_word(config.longest))

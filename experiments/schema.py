@@ -17,6 +17,7 @@ from experiments.schema_policy import (
     Cheapest,
     Dynamic,
     Fixed,
+    Flexible,
     Given,
     Heterogeneous,
     Homogeneous,
@@ -236,7 +237,7 @@ OPTIONS: dict[str, tuple[type, ...]] = {
     "policy/grouping": (Together, OneByOne),
     "policy/deployment": (Homogeneous, Heterogeneous, Paper, Given),
     "policy/batching": (Fixed, Dynamic, Portfolio, Packed),
-    "policy/dispatch": (Uniform, Cheapest, Balanced, PackedPipeline, Shared),
+    "policy/dispatch": (Uniform, Cheapest, Balanced, PackedPipeline, Shared, Flexible),
 }
 
 ORDERS = (AdaptiveOrder, RoundRobin)  # a part that most policies lack; the file of a policy names it

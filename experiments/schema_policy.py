@@ -102,6 +102,16 @@ class Shared:
 
 
 @dataclass
+class Flexible:
+    """Micro-batches shared by groups of several sizes in one step, for the sequences that need it."""
+
+    kind: str = "flexible"
+    largest: int | None = None  # replicas of a group at most; none given: as many as there are
+    work: int = 160
+    repair: int = 0
+
+
+@dataclass
 class Homogeneous:
     """The best single configuration."""
 
@@ -130,6 +140,7 @@ class Heterogeneous:
     expectation: str = "sampled"
     time_limit_seconds: float = 60.0
     longest: str = "limit"
+    groups: int = 1
 
 
 @dataclass

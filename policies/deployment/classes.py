@@ -52,6 +52,7 @@ class Table:
     full: Array  # float64 [K, J]: a full micro-batch
     alone: Array  # float64 [K, J]: one sequence alone through all stages
     least: Array  # float64 [K, J]: what one sequence adds for certain; `each`, unless that is an estimate
+    size: Array | None = None  # int64 [K, J]: the least group of replicas that holds the class, 0: none; None: 1
 
     @property
     def units(self) -> Array:
@@ -91,6 +92,7 @@ class Table:
             self.full[picked],
             self.alone[picked],
             self.least[picked],
+            None if self.size is None else self.size[picked],
         )
 
 
@@ -131,13 +133,19 @@ def awkward_seconds(alone: Array, by_batch: Array) -> float:
     return float(np.mean(np.max(np.where(by_batch > 0, alone, 0.0), axis=1, initial=0.0)))
 
 
-def undominated(prices: Table, longest: int) -> tuple[int, ...]:
+def undominated(prices: Table, longest: int, holders: Array | None = None) -> tuple[int, ...]:
     """Kinds that no other kind replaces at no loss, whatever the counts: positions in the table, ascending.
 
     On the n_i GPUs of one unit of i (a replica, or those that share their weights) stand n_i / n_k units of k if n_k
     divides n_i and tp_k divides tp_i. They replace it if k serves every class that i serves for no more GPU seconds,
-    with no larger bubble and no longer way through the stages, and holds the longest sequence if i does.
+    with no larger bubble and no longer way through the stages, and holds the longest sequence if i does. Where replicas
+    share, k's groups must not take more GPUs than i's, for any class or the longest sequence; holders: replicas of each
+    kind that hold that one together, float64 [K], by default one where the budget is large enough.
     """
+    if holders is None:
+        holders = np.array([1.0 if kind.budget >= longest else np.inf for kind in prices.kinds])
+    holding = prices.gpus * holders
+    group = prices.gpus[:, None] * (1 if prices.size is None else prices.size)
     gpus, bubbles = prices.gpus * prices.units, prices.bubbles
     work = prices.gpus[:, None] * prices.each
     kept: list[int] = []
@@ -148,7 +156,8 @@ def undominated(prices: Table, longest: int) -> tuple[int, ...]:
             no_worse = (
                 bool(np.all(work[k] <= work[i]) and np.all(prices.alone[k] <= prices.alone[i]))
                 and bubbles[k] <= bubbles[i]
-                and (other.budget >= longest or kind.budget < longest)
+                and holding[k] <= holding[i]
+                and (prices.size is None or bool(np.all((group[k] <= group[i]) | (prices.size[i] == 0))))
             )
             if no_worse and (k < i or not _no_worse_back(prices, work, i, k)):
                 break

@@ -37,7 +37,7 @@ def exchanges(fluid: Fluid, counts: Counts, by_batch: Array, at_most: float) -> 
         changed = list(counts)
         changed[giver] -= given
         changed[taker] += taken
-        if any(number and kind.budget >= fluid.longest for number, kind in zip(changed, prices.kinds, strict=True)):
+        if np.any(np.array(changed) >= fluid.holders):
             ranked.append((given * worth[giver] - taken * worth[taker], tuple(changed)))
     for _, neighbour in sorted(ranked):
         if sampled_seconds(prices, neighbour, by_batch, bubbles=False).mean() < at_most:

@@ -10,8 +10,9 @@ later; the fastest is improved by exchanges, in which some replicas of one kind 
 Playing ends where the bound says that nothing is left to gain. The plan is never worse than the tuned homogeneous one
 on the planning batches. Cost: about ten programs of K integers, each a second or two at most up to thousands of GPUs,
 and the played plans. Limits: the bound holds for the planning batches and their buckets (packed, a class of lengths is
-priced at its mean); beyond 20,000 sequences fewer batches and fewer candidates are played, and none improved; replicas
-never share a micro-batch.
+priced at its mean); beyond 20,000 sequences fewer batches and fewer candidates are played, and none improved. With
+`groups`, equal replicas without pipelines may share micro-batches if the dispatch can (`FlexibleGroups`); then a group
+may hold what no replica does, and the bound covers all groups of at most so many replicas (see sharing.py).
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from lobra.errors import BadInput
 from lobra.plan import Certificate, DeploymentPlan
 from lobra.protocols import Batching, CostModel, DispatchPolicy, Workload
 from lobra.spec import ClusterSpec, ModelSpec
-from policies.deployment.classes import Classes, awkward_seconds, classes_of, table, undominated
+from policies.deployment.classes import Classes, awkward_seconds, classes_of, undominated
 from policies.deployment.expected import Longest, paper_batch, planning_batches
 from policies.deployment.judge import Judge, unplayable, within_reach
 from policies.deployment.kinds import Recompute, Space
@@ -32,13 +33,13 @@ from policies.deployment.problem import Problem, problem_of
 from policies.deployment.rounds import Rounds, rounds
 from policies.deployment.sampled import deploy_sampled
 from policies.deployment.search import Best, Searched, search
+from policies.deployment.sharing import group_table
 from policies.deployment.tau import Fluid, Search, ideal_seconds
 from policies.solvers import SolverName
 
 BOUND = (
     "fluid without bubbles, over all mixes of kinds, on the planning batches in their buckets at the batching's prices"
 )
-
 Expectation = Literal["sampled", "mean", "paper"]
 
 
@@ -60,8 +61,11 @@ class Heterogeneous:
     time_limit_seconds: float = 60.0  # of one program; a guard, work is limited in nodes
     seed: int = 0
     longest: Longest = "limit"
+    groups: int = 1  # equal replicas that may share a micro-batch, at most; the dispatch must know how
 
     def __post_init__(self) -> None:
+        if self.groups < 1:
+            raise BadInput(f"deployment: groups is {self.groups}; it counts replicas that share, 1 or more")
         if self.pool < 1:
             raise BadInput(f"deployment: pool is {self.pool}; at least 1 candidate must be played")
         if self.exchanges < 0:
@@ -72,7 +76,7 @@ class Heterogeneous:
     def plan(self, workload: Workload, model: ModelSpec, cluster: ClusterSpec, cost: CostModel) -> DeploymentPlan:
         """The fastest of the pool on the planning batches; Infeasible where nothing holds the longest sequence."""
         space = Space(self.candidates, self.recompute, self.budgets, self.fsdp)
-        problem = problem_of(space, workload, self.longest, model=model, cluster=cluster, cost=cost)
+        problem = problem_of(space, workload, self.longest, model=model, cluster=cluster, cost=cost, groups=self.groups)
         problem.homogeneous()  # refuses at once what no kind holds
         batches = within_reach(planning_batches(workload, self.batches, self.seed))
         judge = Judge(batches, self.batching, self.dispatch, cost)
@@ -100,31 +104,34 @@ class Heterogeneous:
 
     def _fluid(self, problem: Problem, classes: Classes, *, certain: bool = False) -> Fluid:
         """The kinds worth having; `certain`: all, at prices that no step undercuts, which a bound may rest on."""
-        prices = table(classes, problem.kinds, self.batching, problem.cost)
-        if certain:
-            prices = replace(prices, each=prices.least)
-        else:
-            prices = prices.rows(undominated(prices, problem.longest.tokens))
+        longest, cluster, groups = problem.longest.tokens, problem.cluster, problem.groups
+        prices = group_table(
+            classes, problem.kinds, self.batching, problem.cost, cluster=cluster, groups=groups, loose=certain
+        )
         limits = Search(self.solver, time_limit_seconds=self.time_limit_seconds)
-        return Fluid(prices, problem.cluster, problem.longest.tokens, limits)
+        fluid = Fluid(prices, cluster, longest, limits, groups, loose=certain)
+        if certain:
+            return replace(fluid, prices=replace(prices, each=prices.least))
+        return replace(fluid, prices=prices.rows(undominated(prices, longest, fluid.holders)))
 
     def _certificate(
         self, problem: Problem, classes: Classes, best: Best, *, fluid: Fluid, found: Rounds | None
     ) -> Certificate:
         """What no plan of these kinds beats on the planning batches, and what of the gap is bubble."""
-        alone = awkward_seconds(np.min(fluid.prices.alone, axis=0), classes.by_batch)
+        every = fluid.prices
         relaxed = found.relaxed if found else None
         bound, with_bubbles = relaxed.bound_seconds if relaxed else 0.0, found.with_bubbles if found else 0.0
-        if relaxed is not None and fluid.prices.certain < 1:
+        if relaxed is not None and (fluid.prices.certain < 1 or self.groups > 1):
             certain = self._fluid(problem, classes, certain=True)
+            every = certain.prices
             relaxed = deploy_sampled(certain, classes.by_batch, _each(relaxed.bound_seconds, fluid, classes.by_batch))
             bound = relaxed.bound_seconds if relaxed else 0.0
-        bound = max(alone, bound)
+        bound = max(awkward_seconds(np.min(every.alone, axis=0), classes.by_batch), bound)
         pipelines = any(kind.config.pp > 1 for kind, _ in best.counts)
         return Certificate(
             expected_seconds=best.seconds,
             bound_seconds=bound,
-            bound=BOUND,
+            bound=BOUND if self.groups == 1 else f"{BOUND}, equal replicas sharing in groups of up to {self.groups}",
             solver=relaxed.solver if relaxed else "none",
             status=relaxed.status if relaxed else "limit",
             seed=self.seed,

@@ -93,7 +93,7 @@ class Homogeneous:
         kind, count = option
         classes = classes_of(judge.batches, self.batching, problem.menu([kind]), judge.cost)
         each, alone = [], []
-        for size in divisors(count) if self.shared else (1,):
+        for size in group_sizes(count) if self.shared else (1,):
             try:
                 prices = table(classes, [kind], self.batching, judge.cost, size)
             except BadInput:  # the model's heads cannot be shared out to a group of this size
@@ -106,6 +106,6 @@ class Homogeneous:
         return max(fluid, awkward_seconds(np.min(alone, axis=0), classes.by_batch))
 
 
-def divisors(count: int) -> tuple[int, ...]:
-    """Sizes of equal groups that `count` replicas can form."""
-    return tuple(size for size in range(1, count + 1) if count % size == 0)
+def group_sizes(count: int) -> tuple[int, ...]:
+    """Sizes of the groups that `count` replicas may form: equal ones of all, or powers of two."""
+    return tuple(size for size in range(1, count + 1) if count % size == 0 or size.bit_count() == 1)

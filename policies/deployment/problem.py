@@ -10,6 +10,7 @@ from policies.deployment.expected import Longest, LongestSequence, longest_seque
 from policies.deployment.kinds import Space, kinds
 from policies.deployment.placement import Kind, most, place
 from policies.deployment.refusal import no_kind_fits, too_long
+from policies.deployment.sharing import group_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Problem:
     cost: CostModel
     kinds: tuple[Kind, ...]
     longest: LongestSequence
+    groups: int = 1  # replicas that may share a micro-batch, at most; powers of two
 
     def plan(self, counts: Sequence[tuple[Kind, int]], certificate: Certificate | None = None) -> DeploymentPlan:
         """These replicas in their places; Infeasible where they have none."""
@@ -41,15 +43,17 @@ class Problem:
         `shared`: all replicas of a kind together may hold what one cannot.
         """
         counted = [(kind, whole_units(kind, self.cluster)) for kind in self.kinds]
-        reach = [kind.budget * (count if shared else 1) for kind, count in counted]
+        together = [count if shared else max(group_sizes(kind, count, self.groups)) for kind, count in counted]
+        reach = [kind.budget * number for (kind, _), number in zip(counted, together, strict=True)]
         options = tuple(option for option, tokens in zip(counted, reach, strict=True) if tokens >= self.longest.tokens)
         if options:
             return options
-        kind, count = counted[max(range(len(counted)), key=lambda place: reach[place])]
+        place = max(range(len(counted)), key=lambda place: reach[place])
+        kind = counted[place][0]
         raise too_long(
             self.longest,
             kind,
-            count if shared else 1,
+            together[place],
             model=self.model,
             cluster=self.cluster,
             tenants=self.workload.tenants,
@@ -64,10 +68,17 @@ def whole_units(kind: Kind, cluster: ClusterSpec) -> int:
 
 
 def problem_of(
-    space: Space, workload: Workload, longest: Longest, *, model: ModelSpec, cluster: ClusterSpec, cost: CostModel
+    space: Space,
+    workload: Workload,
+    longest: Longest,
+    *,
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    cost: CostModel,
+    groups: int = 1,
 ) -> Problem:
     """The problem with all kinds of the space that fit; Infeasible where none does."""
     found = kinds(space, model, cluster, workload.tenants, cost)
     if not found:
         raise no_kind_fits(model, cluster, workload.tenants, cost)
-    return Problem(workload, model, cluster, cost, found, longest_sequence(workload, longest))
+    return Problem(workload, model, cluster, cost, found, longest_sequence(workload, longest), groups)

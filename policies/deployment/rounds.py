@@ -71,7 +71,7 @@ def _relaxed(fluid: Fluid, by_batch: Array, expected: Array, known: Counts | Non
     outcome = deploy_sampled(fluid, by_batch, expected)
     if outcome is not None:
         seconds = sampled_seconds(fluid.prices, outcome.counts, by_batch, bubbles=False)
-        if np.all(seconds <= expected * NEAR[-1]):
+        if np.all(seconds <= expected * NEAR[-1]) or np.any(np.isinf(seconds)):  # inf: too few to share as it wants
             return outcome
         again = deploy_sampled(fluid, by_batch, seconds)  # few replicas, far from fractions: the tangents were coarse
         return outcome if again is None or again.bound_seconds < outcome.bound_seconds else again
@@ -98,7 +98,7 @@ def single_kind(fluid: Fluid, by_batch: Array) -> Counts | None:
     prices, total = fluid.prices, by_batch.sum(axis=0)
     most = [int(number) for number in most_of(fluid) * prices.units]
     served = np.all(np.isfinite(prices.each[:, total > 0]), axis=1)
-    able = [k for k, kind in enumerate(prices.kinds) if most[k] and served[k] and kind.budget >= fluid.longest]
+    able = [k for k, number in enumerate(fluid.holders.tolist()) if most[k] and served[k] and most[k] >= number]
     if not able:
         return None
     best = min(able, key=lambda k: float(prices.each[k, total > 0] @ total[total > 0]) / most[k])

@@ -10,14 +10,16 @@ from itertools import islice
 from math import inf
 
 from lobra.errors import Infeasible
-from policies.deployment.classes import Classes, Table, table
+from policies.deployment.classes import Classes, Table
 from policies.deployment.exchanges import exchanges as neighbours
+from policies.deployment.expected import single
 from policies.deployment.judge import JUDGED_SEQUENCES, Judge
 from policies.deployment.placement import Kind
 from policies.deployment.pool import worth_playing
 from policies.deployment.problem import Problem
 from policies.deployment.rounds import Rounds
 from policies.deployment.sampled import sampled_seconds
+from policies.deployment.sharing import group_table
 from policies.deployment.tau import Fluid
 
 EXCHANGED_SEQUENCES = 50_000  # played at most while improving: large workloads leave little to gain, and cost most
@@ -91,7 +93,7 @@ class _Match:
                 seconds = replace(self.judge, floors=floors).seconds(self.problem.plan(counts), best.seconds)
             except Infeasible:  # no place on these nodes
                 continue
-            if seconds < best.seconds:
+            if seconds < best.seconds and self._holds(counts):
                 best = Best(seconds, counts)
                 if first:
                     break
@@ -104,10 +106,18 @@ class _Match:
 
     def _floors(self, counts: Counts) -> tuple[float, ...]:
         """Seconds of each judged batch that the candidate cannot beat: its fluid without bubbles."""
-        prices = table(self.known.classes, [kind for kind, _ in counts], self.judge.batching, self.judge.cost)
+        prices = _prices(self.problem, self.known.classes, counts, self.judge)
         numbers = [number for _, number in counts]
         seconds = sampled_seconds(prices, numbers, self.known.classes.by_batch, bubbles=False)
         return tuple((seconds * prices.certain * (1 - 1e-9)).tolist())
+
+    def _holds(self, counts: Counts) -> bool:
+        """Whether the longest sequence has a place; where groups may hold it, the dispatch is asked."""
+        longest = self.problem.longest.tokens
+        if self.problem.groups == 1 or any(kind.budget >= longest for kind, _ in counts):
+            return True
+        probe = replace(self.judge, batches=(single(longest),), floors=())
+        return probe.holds(self.problem.plan(counts))
 
 
 def _improved(match: _Match, best: Best, plays: int) -> Best:
@@ -131,12 +141,18 @@ def _improved(match: _Match, best: Best, plays: int) -> Best:
 def _equal(problem: Problem, classes: Classes, judge: Judge) -> list[Counts]:
     """The homogeneous plans, fastest fluid first."""
     options = problem.homogeneous()
-    prices = table(classes, [kind for kind, _ in options], judge.batching, judge.cost)
+    prices = _prices(problem, classes, options, judge)
     seconds = [
         float(sampled_seconds(prices.rows([row]), [count], classes.by_batch).mean())
         for row, (_, count) in enumerate(options)
     ]
     return [(options[place],) for place in sorted(range(len(options)), key=lambda place: seconds[place])]
+
+
+def _prices(problem: Problem, classes: Classes, counts: Counts, judge: Judge) -> Table:
+    """What the classes cost on these kinds, in groups where replicas may share."""
+    kinds = [kind for kind, _ in counts]
+    return group_table(classes, kinds, judge.batching, judge.cost, cluster=problem.cluster, groups=problem.groups)
 
 
 def _distinct(candidates: Iterable[Counts]) -> Iterator[Counts]:

@@ -28,6 +28,7 @@ from lobra.spec import ClusterSpec
 from policies.bounds.fluid import fluid as fluid_dispatch
 from policies.deployment.classes import Table
 from policies.deployment.placement import most
+from policies.deployment.sharing import needed
 from policies.solvers import Program, Solution, SolverName, solve
 
 SAFE = 1 - 2e-6  # times a bound: solvers keep rows and duals to 1e-7..1e-6, which once lifted one 5.5e-7 too high
@@ -70,8 +71,15 @@ class Fluid:
 
     prices: Table
     cluster: ClusterSpec
-    longest: int  # tokens that at least one replica must hold
+    longest: int  # tokens that at least one replica, or group of replicas that may share, must hold
     search: Search
+    groups: int = 1  # replicas that may share a micro-batch, at most
+    loose: bool = False  # of any number and with pipelines, too: for bounds (see sharing.py)
+
+    @property
+    def holders(self) -> Array:
+        """How many replicas of each kind hold the longest sequence together; float64 [K], infinity where none do."""
+        return np.array([needed(kind, self.longest, self.groups, loose=self.loose) for kind in self.prices.kinds])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,8 @@ def fluid_seconds(prices: Table, counts: Sequence[int], amounts: Array, *, bubbl
     """
     chosen = [k for k, count in enumerate(counts) if count]
     present = np.flatnonzero(amounts > 0)
-    loads = [_of_classes(prices.loads[k], present) for k in chosen]
+    size = np.ones(prices.each.shape) if prices.size is None else prices.size
+    loads = [_of_classes(prices.loads[k], present, size[k] <= counts[k]) for k in chosen]
     try:
         seconds, _ = fluid_dispatch(
             loads, [counts[k] for k in chosen], amounts[present], prices.bubbles[chosen] if bubbles else None
@@ -124,8 +133,9 @@ def fluid_seconds(prices: Table, counts: Sequence[int], amounts: Array, *, bubbl
     return seconds
 
 
-def _of_classes(loads: Loads, present: Array) -> Loads:
-    capacity, fixed, each = loads.capacity[present], loads.fixed[present], loads.each[present]
+def _of_classes(loads: Loads, present: Array, grouped: Array) -> Loads:
+    """Of the classes that are there, on as many replicas as they need, bool [J]."""
+    capacity, fixed, each = np.where(grouped, loads.capacity, 0)[present], loads.fixed[present], loads.each[present]
     return replace(loads, capacity=capacity, fixed=fixed, each=each, least=None)
 
 
@@ -161,9 +171,12 @@ def _program(fluid: Fluid, amounts: Array, usable: Array, working: Array) -> Pro
 
 
 def integer_rows(fluid: Fluid) -> tuple[scipy.sparse.csc_matrix, Array, Array]:
-    """What binds numbers of units: GPUs and room for tp groups, the longest sequence; matrix [m, K], low, high."""
+    """What binds numbers of units: GPUs and room for tp groups, the longest sequence; matrix [m, K], low, high.
+
+    Where several replicas hold that one together, parts of different groups add up: necessary, not enough.
+    """
     room, capacity = _rooms(fluid.prices, fluid.cluster)
-    holds = np.array([[kind.budget >= fluid.longest for kind in fluid.prices.kinds]], dtype=np.float64)
+    holds = np.minimum(1.0, fluid.prices.units / fluid.holders)[None, :]
     matrix = scipy.sparse.csc_matrix(np.vstack([room, holds]))
     return matrix, np.append(np.full(len(room), -np.inf), 1.0), np.append(capacity, np.inf)
 

@@ -31,9 +31,11 @@ POLICIES = (
     "lobra",
     "lobra_fine",
     "lobra_fixed",
+    "lobra_flex",
     "lobra_packed",
     "lobra_packed_pipeline",
     "lobra_sequential",
+    "flex",
     "lorafusion_like",
     "mlora_like",
 )

@@ -13,7 +13,7 @@ from policies.batching.boundaries import FixedBuckets
 from policies.batching.packed import Packed
 from policies.batching.padded import Padded
 from policies.deployment.expected import planning_batches
-from policies.deployment.homogeneous import Homogeneous, divisors
+from policies.deployment.homogeneous import Homogeneous, group_sizes
 from policies.dispatch.balanced import Balanced
 from policies.dispatch.cheapest import CheapestFit
 from policies.dispatch.uniform import Uniform
@@ -207,6 +207,6 @@ def test_a_dispatch_that_cannot_share_finds_no_place_and_says_so():
         planned(toys.ToyCost(shapes=((1, 1),)), shared=True, dispatch=CheapestFit())
 
 
-def test_groups_are_equal_parts():
-    assert divisors(12) == (1, 2, 3, 4, 6, 12)
-    assert np.all(np.array(divisors(7)) == [1, 7])
+def test_groups_are_equal_parts_or_powers_of_two():
+    assert group_sizes(12) == (1, 2, 3, 4, 6, 8, 12)
+    assert np.all(np.array(group_sizes(7)) == [1, 2, 4, 7])

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,6 +10,15 @@ import toys
 from lobra.batch import Bucket
 from lobra.rates import Loads
 from policies.dispatch.fleet import Fleet
+
+
+@dataclass(frozen=True)
+class Talking(toys.ToyCost):
+    """Members of a group talk: a token costs a tenth more for everyone there is to talk to."""
+
+    def _per_layer(self, tp: int, shards: int) -> tuple[float, float, float, float, float]:
+        floor, fixed, run, token, square = toys.ToyCost._per_layer(self, tp, shards)
+        return floor, fixed, run, token * (1 + 0.1 * (shards - 1)), square
 
 
 def loads(capacity, fixed, each, floor=0.0, stages=1, longest=None):
