@@ -47,8 +47,8 @@ format: install-dev  ## rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 
 bench: install  ## the benchmarks, one after another (minutes)
-	$(BIN)/python benchmarks/bench_dispatch.py
-	$(BIN)/python benchmarks/bench_simulator.py
+	@status=0; for each in planner simulator dispatch batching; do \
+		$(BIN)/python benchmarks/bench_$$each.py || status=1; done; exit $$status
 
 faults: install-dev  ## every kind of fault against real ranks, twenty of each; docs/faults.md (half an hour)
 	$(BIN)/python benchmarks/faults.py --output docs/faults.md
