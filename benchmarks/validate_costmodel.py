@@ -6,7 +6,8 @@ ranges of tokens a micro-batch (N < 512, 512-4k, >= 4k). Every row says what was
     python benchmarks/validate_costmodel.py --reference-data FOLDER --json FILE
 
 writes the rows, and beside FILE the points of every row (FILE's name with .points.csv) for `lobra figure fidelity`.
-`--validated FOLDER` adds a row of this machine from what `lobra validate` left in the folder.
+`--validated FILE` adds two rows of this machine from what `validate_machine.py --json FILE` found; `--validated FOLDER`
+one from what `lobra validate` left in the folder.
 Exit code 1 if a bar is missed.
 """
 
@@ -15,7 +16,18 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fidelity import collectives, composites, coverage, h100, lobra_layers, lobra_steps, machine, sailor, vtrain
+from fidelity import (
+    collectives,
+    composites,
+    coverage,
+    efficiencies,
+    h100,
+    lobra_layers,
+    lobra_steps,
+    machine,
+    sailor,
+    vtrain,
+)
 from fidelity.report import show, write
 from fidelity.rows import Row
 
@@ -26,6 +38,7 @@ SOURCES: dict[str, Callable[[Path], list[Row]]] = {
     "A100 layer composites": composites.rows,
     "vTrain": vtrain.rows,
     "NeMo and LoRAFusion on H100": h100.rows,
+    "rooflines": efficiencies.rows,
     "Sailor": sailor.rows,
     "NCCL's all-reduce": collectives.rows,
 }
@@ -42,14 +55,20 @@ def evidence(reference_data: Path, validated: Sequence[Path] = ()) -> tuple[list
         except FileNotFoundError as error:
             absent.append(f"{name}: {error.filename} is absent")
     if not validated:
-        absent.append("this machine: no --validated FOLDER was given; `lobra validate` makes one")
+        absent.append("this machine: no --validated FILE was given; `validate_machine.py` makes one")
     return [*found, *coverage.rows(found)], absent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reference-data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--validated", type=Path, action="append", default=[], help="folder of `lobra validate`")
+    parser.add_argument(
+        "--validated",
+        type=Path,
+        action="append",
+        default=[],
+        help="file of validate_machine.py, or folder of `lobra validate`",
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     rows, skipped = evidence(options.reference_data, options.validated)

@@ -3,9 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from costmodel.context import shared_prices
+from costmodel.adapters import (
+    Adapters,
+    curves_with_run_factor,
+    refuse_kernels,
+    views_with_adapters,
+    with_adapters,
+)
+from costmodel.context import Choice, shared_prices
+from costmodel.efficiency import efficient_layer, known_efficiency
 from costmodel.fitted import FittedCost, fitted_cost, fitted_layers, profiled_memory
 from costmodel.guard import check_floor_source
 from costmodel.hardware import is_shipped, model_names, model_spec
@@ -14,11 +22,12 @@ from costmodel.layer import LayerPrice
 from costmodel.layered import Evidence, LayeredCost, Memory
 from costmodel.memory import RESERVE, AnalyticMemory, Rounding
 from costmodel.memory_executor import ExecutorMemory
+from costmodel.messages import Messages, messages_of
 from costmodel.paper import PaperCost, paper_coefficients
-from costmodel.roofline import TENSOR_EFFICIENCY, roofline_price
+from costmodel.roofline import TENSOR_EFFICIENCY, roofline_head, roofline_price
 from costmodel.sources import find_source, nearest, read_source
 from costmodel.table import table_memory
-from costmodel.views import read_views, view_note
+from costmodel.views import Directions, difference_note, read_views, view_note
 from lobra.errors import BadInput
 from lobra.plan import ReplicaConfig
 from lobra.protocols import CostModel
@@ -28,7 +37,8 @@ FORMS = ("auto", "floor", "knots", "paper", "roofline", "fitted")
 MEMORIES = ("auto", "table", "scaled", "analytic", "executor")
 ROUNDINGS = ("auto", "power_of_two", "multiple")
 DEEPEST = 16  # pipeline stages; the paper's deepest too
-ROOFLINE_NOTE = "nothing was measured on this hardware; the adapters' own kernels, embedding and head are left out"
+EFFICIENCY_NOTE = "nothing was measured of this model on this hardware; launches of eager kernels are left out"
+ROOFLINE_NOTE = "nothing was measured on this hardware; embedding and loss are left out"
 
 
 def cost_model(
@@ -41,18 +51,59 @@ def cost_model(
     rounding: str = "auto",
     reserve: float = RESERVE,
     file: Path | None = None,
+    messages: str = "auto",
+    context: str = "ulysses",
+    adapters: Adapters | None = None,
 ) -> CostModel:
     """The cost model of a model on a cluster.
 
-    form: auto is floor where a fitted source exists for this GPU and model, else roofline; knots plans like floor (or
-    fitted, given a file) and plays stages by the finer curves of the same source. memory: auto is the paper's
+    form: auto is knots where a fitted source exists for this GPU and model, else roofline; both have the output head on
+    the last stage. knots plans by the floor form (or fitted, given a file, which has its head spread over its layers)
+    and plays stages by the finer curves of the same source. floor is layers alone: the fitted floor form, for planner
+    and simulator alike, without a head. memory: auto is the paper's
     table as it stands where it exists (other tenants than the paper's are noted), else analytic; table insists on it;
     scaled scales it down for tenants whose adapters need more memory than the paper's; executor counts what this
     project's executor holds in bfloat16. configs: (tp, pp) to restrict to; (): all. rounding of max tokens: auto is
     powers of two with the table, else multiples of 128. reserve: share of the GPU that the counted memory models leave
     free. file: with form fitted, coefficients of a profile of this model that `lobra fit` wrote; its max tokens replace
-    memory auto. BadInput for anything else.
+    memory auto. messages: auto takes curves of messages inside nodes where this GPU was measured; measured takes those
+    between nodes too; formula takes bandwidths alone. context: what groups of replicas that share a micro-batch do,
+    ulysses, ring, or the cheapest of both for each tensor-parallel and group size. adapters: whose, by which kernels,
+    and how many times its price a run costs; none: as they were timed. BadInput for anything else.
     """
+    _check_words(form, memory, rounding)
+    if (form == "fitted") != (file is not None) and not (form == "knots" and file is not None):
+        raise BadInput("form: fitted needs a file that `lobra fit` wrote, and no other form takes one")
+    told, groups, trained = messages_of(cluster, messages), cast(Choice, context), adapters or Adapters()
+    if file is not None:
+        source = read_source(file, "floor_form")
+        check_floor_source(source)
+        given = profiled_memory(source) if memory == "auto" else _memory(model, cluster, memory, rounding, reserve)
+        candidates = _candidates(model, cluster, [int(fit["tp"]) for fit in source["fits"]], given, configs)
+        refuse_kernels("a file that `lobra fit` wrote", trained, runs=True)
+        factor = trained.run_factor
+        planned = fitted_cost(
+            model, cluster, source, given, candidates, messages=told, context=groups, run_factor=factor
+        )
+        return _with_knots(planned, source, factor) if form == "knots" else planned
+    room = _memory(model, cluster, memory, rounding, reserve)
+    if form == "paper":
+        refuse_kernels("the paper's form", trained, runs=False)
+        return _paper(model, cluster, room, configs)
+    layer_source = None if form == "roofline" else _source("floor_form", model, cluster)
+    if form in ("floor", "knots"):
+        _need(layer_source, form, model, cluster)
+    times = _roofline(model, cluster, told) if layer_source is None else _fitted(layer_source, model, cluster, form)
+    times = _with_adapters(times, model, cluster, trained)
+    candidates = _candidates(model, cluster, times.prices, room, configs)
+    shared = shared_prices(times.prices, model, cluster, told, groups)
+    layered = LayeredCost(
+        model, cluster, shared.prices, room, candidates, times.evidence, times.head, told, shared.rings, context=groups
+    )
+    return KnottedCost(layered, times.views, times.note) if times.views else layered
+
+
+def _check_words(form: str, memory: str, rounding: str) -> None:
     for what, value, choices in (
         ("form", form, FORMS),
         ("memory", memory, MEMORIES),
@@ -60,34 +111,48 @@ def cost_model(
     ):
         if value not in choices:
             raise BadInput(nearest(what, value, choices))
-    if (form == "fitted") != (file is not None) and not (form == "knots" and file is not None):
-        raise BadInput("form: fitted needs a file that `lobra fit` wrote, and no other form takes one")
-    if file is not None:
-        source = read_source(file, "floor_form")
-        check_floor_source(source)
-        given = profiled_memory(source) if memory == "auto" else _memory(model, cluster, memory, rounding, reserve)
-        tps = [int(fit["tp"]) for fit in source["fits"]]
-        planned = fitted_cost(model, cluster, source, given, _candidates(model, cluster, tps, given, configs))
-        return _with_knots(planned, source, head=0.0) if form == "knots" else planned
-    room = _memory(model, cluster, memory, rounding, reserve)
-    layer_source = None if form in ("paper", "roofline") else _source("floor_form", model, cluster)
-    if form == "paper":
-        source = _need(_source("paper_form", model, cluster), form, model, cluster)
-        coefficients = {tp: value for tp, value in paper_coefficients(source).items() if tp <= max(cluster.sizes)}
-        candidates = _candidates(model, cluster, coefficients, room, configs)
-        return PaperCost(model, coefficients, room, candidates, source["source"])
-    if form in ("floor", "knots"):
-        _need(layer_source, form, model, cluster)
-    prices, evidence = fitted_layers(layer_source, cluster)[:2] if layer_source else _roofline(model, cluster)
-    candidates = _candidates(model, cluster, prices, room, configs)
-    layered = LayeredCost(model, cluster, shared_prices(prices, model, cluster), room, candidates, evidence)
-    return _with_knots(layered, layer_source, head_layers(model)) if form == "knots" and layer_source else layered
 
 
-def _with_knots(planned: LayeredCost | FittedCost, source: Mapping[str, Any], head: float) -> KnottedCost:
+def _paper(model: ModelSpec, cluster: ClusterSpec, room: Memory, configs: Sequence[tuple[int, int]]) -> PaperCost:
+    source = _need(_source("paper_form", model, cluster), "paper", model, cluster)
+    coefficients = {tp: value for tp, value in paper_coefficients(source).items() if tp <= max(cluster.sizes)}
+    candidates = _candidates(model, cluster, coefficients, room, configs)
+    return PaperCost(model, coefficients, room, candidates, source["source"])
+
+
+class Times(NamedTuple):
+    """Layer times by tp: what planners price with, the head, and curves for the simulator where there are any."""
+
+    prices: dict[int, LayerPrice]
+    head: dict[int, float]
+    evidence: Evidence
+    views: dict[int, Directions]
+    note: str  # on the difference of both
+    adapters: bool = True  # whether they hold adapters' kernels of the usual kind and rank
+
+
+def _with_adapters(times: Times, model: ModelSpec, cluster: ClusterSpec, adapters: Adapters) -> Times:
+    """The same with the adapters that are trained, and a part of its own for each run of them."""
+    prices, note = with_adapters(times.prices, model, cluster, adapters, held=times.adapters)
+    evidence = replace(times.evidence, notes=(*times.evidence.notes, note))
+    head = {tp: share * times.prices[tp].token / prices[tp].token for tp, share in times.head.items()}
+    views = views_with_adapters(times.views, times.prices, prices)
+    return times._replace(prices=prices, head=head, evidence=evidence, views=views)
+
+
+def _fitted(source: Mapping[str, Any], model: ModelSpec, cluster: ClusterSpec, form: str) -> Times:
+    prices, evidence, factors = fitted_layers(source, cluster)
+    if form == "floor":
+        return Times(prices, {}, evidence, {}, "")
+    head = dict.fromkeys(prices, head_layers(model))
+    return Times(prices, head, evidence, read_views(source, factors), view_note(source))
+
+
+def _with_knots(planned: LayeredCost | FittedCost, source: Mapping[str, Any], run_factor: float) -> KnottedCost:
     layered = planned.layered if isinstance(planned, FittedCost) else planned
     factors = fitted_layers(source, layered.cluster)[2]
-    return KnottedCost(planned, read_views(source, factors), head, view_note(source))
+    views = curves_with_run_factor(read_views(source, factors), run_factor)
+    return KnottedCost(planned, views, view_note(source))
 
 
 def least_gpus(model: ModelSpec, cluster: ClusterSpec, tenants: Sequence[Tenant], tokens: int = 1) -> int | None:
@@ -176,8 +241,21 @@ def _need(source: dict[str, Any] | None, what: str, model: ModelSpec, cluster: C
     return source
 
 
-def _roofline(model: ModelSpec, cluster: ClusterSpec) -> tuple[dict[int, LayerPrice], Evidence]:
+def _roofline(model: ModelSpec, cluster: ClusterSpec, messages: Messages) -> Times:
+    """By efficiencies of the GPU's family where they are known, else by assumed ones."""
     tps = [tp for tp in TENSOR_EFFICIENCY if tensor_groups(cluster, tp) and model.heads % tp == 0]
-    prices = {tp: roofline_price(model, cluster, tp) for tp in tps}
-    source = f"operations and bytes of '{model.name}' on '{cluster.gpu.name}', assumed efficiencies"
-    return prices, Evidence("roofline", source, {}, (ROOFLINE_NOTE,))
+    known = known_efficiency(cluster.gpu)
+    if known is None:
+        prices = {tp: roofline_price(model, cluster, tp, messages) for tp in tps}
+        head = {tp: roofline_head(model, cluster, tp, price, messages) for tp, price in prices.items()}
+        source = f"operations and bytes of '{model.name}' on '{cluster.gpu.name}', assumed efficiencies"
+        return Times(prices, head, Evidence("roofline", source, {}, (ROOFLINE_NOTE,)), {}, "", adapters=False)
+    layers = {tp: efficient_layer(known.efficiency, model, cluster, tp, messages) for tp in tps}
+    source = f"operations and bytes of '{model.name}' on '{cluster.gpu.name}', efficiencies of its family's kernels"
+    return Times(
+        {tp: layer.price for tp, layer in layers.items()},
+        {tp: layer.head for tp, layer in layers.items()},
+        Evidence("roofline", source, {}, (EFFICIENCY_NOTE, known.note)),
+        {tp: layer.view for tp, layer in layers.items()},
+        difference_note({tp: (layer.difference, layer.largest) for tp, layer in layers.items()}),
+    )

@@ -1,11 +1,10 @@
-"""Messages between GPUs: seconds of collectives on a link, and which link a group of GPUs uses.
+"""Messages between GPUs by latency and bandwidth, where nobody measured them; and which link a group of GPUs uses.
 
 Rings: a member of an all-reduce of B bytes sends 2 (n - 1) / n B, of an all-gather (n - 1) / n B. Achieved bandwidth is
 a share of the nominal one: 230 of 300 GB/s on A100 and 150 of 200 GB/s on A800, so 0.77 everywhere (kernel tables of
 NCCL on A100: 0.23 ms for 16 MiB among eight GPUs). Latency is paid per hop.
 """
 
-from collections.abc import Iterable
 from math import ceil, log2
 
 from lobra.plan import ReplicaConfig
@@ -77,8 +76,3 @@ def tensor_link(cluster: ClusterSpec, tp: int) -> Link:
 def crosses_nodes(cluster: ClusterSpec, config: ReplicaConfig, count: int) -> bool:
     """Whether so many replicas, placed one after another, need more GPUs than the smallest node has."""
     return config.gpus * count > smallest_node(cluster)
-
-
-def slowest_link(cluster: ClusterSpec, gpus: Iterable[int]) -> Link:
-    """The link between nodes if these GPUs live on more than one, else the one inside."""
-    return cluster.inter_node if len({cluster.node_of(gpu) for gpu in gpus}) > 1 else cluster.intra_node

@@ -1,7 +1,7 @@
 """What replicas tell one another: activations between stages, gradients between replicas."""
 
-from costmodel.communication import all_reduce_seconds, point_to_point_seconds, slowest_link
 from costmodel.memory import ADAPTER_BYTES, GRADIENT_BYTES, OPTIMISER_BYTES, adapter_parameters
+from costmodel.messages import PAIR, Messages
 from lobra.plan import DeploymentPlan, Shape
 from lobra.schedule import stage_sizes
 
@@ -10,7 +10,7 @@ ACTIVATION_BYTES = 2  # bfloat16
 UPDATE_BYTES = GRADIENT_BYTES + 2 * OPTIMISER_BYTES + ADAPTER_BYTES
 
 
-def transfer_seconds(plan: DeploymentPlan, replica: int, shape: Shape) -> float:
+def transfer_seconds(plan: DeploymentPlan, replica: int, shape: Shape, messages: Messages | None = None) -> float:
     """Seconds to hand activations (or their gradients) to the next stage, over the slowest boundary; 0 if pp = 1.
 
     Each shard of a stage sends its part of the tokens * hidden numbers to its peer.
@@ -23,12 +23,11 @@ def transfer_seconds(plan: DeploymentPlan, replica: int, shape: Shape) -> float:
     crosses = any(
         node_of(place.gpus[number]) != node_of(place.gpus[number + tp]) for number in range(len(place.gpus) - tp)
     )
-    link = plan.cluster.inter_node if crosses else plan.cluster.intra_node
     size = ACTIVATION_BYTES * plan.model.hidden * shape.tokens / (tp * shape.shards)
-    return point_to_point_seconds(link, size)
+    return (messages or Messages()).seconds("point_to_point", plan.cluster, size, PAIR, crosses=crosses)
 
 
-def synchronise_seconds(plan: DeploymentPlan) -> float:
+def synchronise_seconds(plan: DeploymentPlan, messages: Messages | None = None) -> float:
     """Seconds to sum the adapters' gradients over all replicas and to take the optimiser's step.
 
     The gradients are cut as finely as the finest replica cuts them; the replica of the fewest GPUs has the most to send
@@ -41,6 +40,6 @@ def synchronise_seconds(plan: DeploymentPlan) -> float:
         for replica in plan.replicas
     )
     update = UPDATE_BYTES * largest / (cluster.gpu.memory_gigabytes_per_second * 1e9)
-    used = (gpu for replica in plan.replicas for gpu in replica.gpus)
-    message = all_reduce_seconds(slowest_link(cluster, used), GRADIENT_BYTES * largest, len(plan.replicas))
-    return message + update
+    nodes = {cluster.node_of(gpu) for replica in plan.replicas for gpu in replica.gpus}
+    size, members = GRADIENT_BYTES * largest, len(plan.replicas)
+    return (messages or Messages()).seconds("all_reduce", cluster, size, members, crosses=len(nodes) > 1) + update

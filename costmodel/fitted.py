@@ -4,17 +4,19 @@ Layer times are those of a micro-batch on its own ranks while all others are idl
 head are spread over the layers, so a pipeline's stages are priced alike. Where more ranks compute than the profile's
 cores can serve, all of them are slower: the file holds the factor that the profile found with so many ranks busy at
 once, and it is taken in proportion for fewer. It is one factor for a whole step: that a replica speeds up once another
-has finished is not modelled. `rest_seconds` is what a step took beyond forward and backward with all ranks equally
-busy: synchronisation, update, report.
+has finished is not modelled. `rest_seconds`, and `rest_tenant_seconds` for each tenant, are what a step took
+beyond forward and backward with no rank waiting for another: synchronisation, update, report.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from costmodel.context import shared_prices
+from costmodel.adapters import with_run_factor
+from costmodel.context import Choice, shared_prices
 from costmodel.layer import LayerPrice
 from costmodel.layered import Evidence, LayeredCost, Memory
+from costmodel.messages import Messages
 from costmodel.sources import field
 from lobra.batch import Array
 from lobra.errors import BadInput
@@ -52,6 +54,7 @@ class FittedCost:
 
     layered: LayeredCost
     rest_seconds: float
+    tenant_seconds: float = 0.0  # of the rest, for each tenant
 
     def configs(self) -> tuple[ReplicaConfig, ...]:
         """Configurations it can price."""
@@ -75,8 +78,7 @@ class FittedCost:
 
     def synchronise_seconds(self, plan: DeploymentPlan) -> float:
         """What a step takes beyond its micro-batches."""
-        del plan
-        return self.rest_seconds
+        return self.rest_seconds + self.tenant_seconds * len(plan.tenants)
 
     def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant], shards: int = 1) -> Provenance:
         """What the answers rest on."""
@@ -140,10 +142,27 @@ def fitted_cost(
     source: Mapping[str, Any],
     memory: Memory,
     candidates: tuple[ReplicaConfig, ...],
+    *,
+    messages: Messages | None = None,
+    context: Choice = "ulysses",
+    run_factor: float = 1.0,
 ) -> FittedCost:
     """The cost model of such a file; BadInput where it was measured with another model."""
     if field(source, "model") != model.name:
         raise BadInput(f"cost file: it was measured with model '{source['model']}', not with '{model.name}'")
     prices, evidence, _ = fitted_layers(source, cluster)
-    layered = LayeredCost(model, cluster, shared_prices(prices, model, cluster), memory, candidates, evidence)
-    return FittedCost(layered, float(source.get("rest_seconds", 0.0)))
+    told = messages or Messages()
+    shared = shared_prices(with_run_factor(prices, run_factor), model, cluster, told, context)
+    layered = LayeredCost(
+        model,
+        cluster,
+        shared.prices,
+        memory,
+        candidates,
+        evidence,
+        messages=told,
+        rings=shared.rings,
+        context=context,
+    )
+    rest, tenant = (float(source.get(key, 0.0)) for key in ("rest_seconds", "rest_tenant_seconds"))
+    return FittedCost(layered, rest, tenant)

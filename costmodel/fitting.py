@@ -53,10 +53,46 @@ def contention(samples: Samples, tp: int) -> float | None:
     return max(1.0, sum(crowded for crowded, _ in both) / sum(quiet for _, quiet in both))
 
 
-def rest_seconds(samples: Samples) -> float:
-    """What a step takes beyond its micro-batches when no rank waits for another: the median of crowded points."""
-    rest = [each.rest for tp in samples.tps for each in samples.crowded(tp)]
-    return median(rest) if rest else 0.0
+def rest_seconds(samples: Samples) -> tuple[float, float]:
+    """What a step takes beyond its micro-batches when no rank waits for another: so much, and so much for each tenant.
+
+    Summing gradients and updating go tenant by tenant. Least squares of the medians by number of tenants; with a single
+    number of them all of it is fixed, and those of crowded points count alone.
+    """
+    by_tenants: dict[int, list[float]] = {}
+    for each in samples.timed:
+        by_tenants.setdefault(each.tenants, []).append(each.rest)
+    if len(by_tenants) < 2:
+        rest = [each.rest for each in samples.timed if each.crowded]
+        return (median(rest) if rest else 0.0), 0.0
+    counts, weights = (
+        np.array(sorted(by_tenants), np.float64),
+        np.sqrt([len(by_tenants[n]) for n in sorted(by_tenants)]),
+    )
+    columns = np.stack([np.ones_like(counts), counts], axis=1) * weights[:, None]
+    medians = np.array([median(by_tenants[number]) for number in sorted(by_tenants)])
+    fixed, tenant = lsq_linear(columns, medians * weights, bounds=(0.0, np.inf)).x
+    return float(fixed), float(tenant)
+
+
+def deploy_seconds_per_gib(samples: Samples) -> float | None:
+    """Seconds for every GiB of weights that a rank takes into service; None where no deployment was timed.
+
+    The executor makes a rank's stage anew whatever it holds already, so it goes by the whole of it. The median over
+    deployments of one tp and recomputation each.
+    """
+    timed = {(each.tp, each.recompute): each.deploy for each in samples.timed if each.deploy > 0}
+    found = [seconds * GIB / weight_bytes(samples, tp) for (tp, _), seconds in timed.items()]
+    return median(found) if found else None
+
+
+def weight_bytes(samples: Samples, tp: int) -> float:
+    """Frozen weights of a rank that holds a whole model: layers are cut by tp, tables are not."""
+    layers, each, whole = (int(samples.place[name]) for name in ("layers", "layer_parameters", "parameters"))
+    item = ITEM_BYTES.get(samples.place["dtype"])
+    if item is None:
+        raise BadInput(f"samples: dtype is {samples.place['dtype']!r}; choose {', '.join(ITEM_BYTES)}")
+    return item * (layers * each / tp + whole - layers * each)
 
 
 def tokens_that_fit(samples: Samples, tp: int, memory_gib: float | None) -> int | None:
@@ -64,13 +100,8 @@ def tokens_that_fit(samples: Samples, tp: int, memory_gib: float | None) -> int 
     counted = [each for each in samples.alone(tp) if each.saved_bytes]
     if not counted:
         return None
-    layers, each, whole = (int(samples.place[name]) for name in ("layers", "layer_parameters", "parameters"))
-    item = ITEM_BYTES.get(samples.place["dtype"])
-    if item is None:
-        raise BadInput(f"samples: dtype is {samples.place['dtype']!r}; choose {', '.join(ITEM_BYTES)}")
-    weights = item * (layers * each / tp + whole - layers * each)
     memory = memory_gib if memory_gib is not None else float(samples.place["memory_gib"])
-    room = memory * GIB * (1 - RESERVE) - weights
+    room = memory * GIB * (1 - RESERVE) - weight_bytes(samples, tp)
     token = max(point.saved_bytes / point.tokens for point in counted)
     return max(0, int(room / token) // ROUND * ROUND)
 
@@ -108,7 +139,7 @@ def recompute_errors(samples: Samples, fits: Sequence[Fit], share: dict[str, Any
 
 def description(samples: Samples, gpu: str) -> dict[str, Any]:
     """Where the times come from."""
-    place = samples.place
+    place, (fixed, tenant), deploy = samples.place, rest_seconds(samples), deploy_seconds_per_gib(samples)
     return {
         "gpu": gpu,
         "model": place["model"],
@@ -120,8 +151,9 @@ def description(samples: Samples, gpu: str) -> dict[str, Any]:
         f"{place['repeats']} repeats, medians",
         "place": {column: place[column] for column in PLACE},
         "noise": round(samples.noise, 4),
-        "rest_seconds": float(f"{rest_seconds(samples):.6g}"),
-    }
+        "rest_seconds": float(f"{fixed:.6g}"),
+        "rest_tenant_seconds": float(f"{tenant:.6g}"),
+    } | ({} if deploy is None else {"deploy_seconds_per_gib": float(f"{deploy:.6g}")})
 
 
 def fits_of(samples: Samples) -> list[Fit]:

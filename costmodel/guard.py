@@ -133,7 +133,8 @@ def check_floor_source(source: Mapping[str, Any]) -> None:
     tps = [fit["tp"] for fit in fits]
     if len(set(tps)) < len(tps):
         raise BadInput(f"source: tp stands more than once in fits: {tps}")
-    _number("rest_seconds", source.get("rest_seconds", 0.0))
+    for key in ("rest_seconds", "rest_tenant_seconds", "deploy_seconds_per_gib"):
+        _number(key, source.get(key, 0.0))
     _check_shares(field(source, "forward_share"))
 
 

@@ -1,4 +1,4 @@
-"""The cost model whose simulator is finer than its planner: `cost=knots`.
+"""The cost model whose simulator is finer than its planner: `cost=knots`, the default where a source has curves.
 
 Plans are priced by the floor form, stages are played by curves with knots. On the last stage both have the output head
 on top, which a sum of layers leaves out: its weights cost what a layer's cost a token, half forward and half backward.
@@ -13,12 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from costmodel.fitted import FittedCost
 from costmodel.layered import LayeredCost
 from costmodel.views import Directions
-from lobra.batch import Array, frozen
+from lobra.batch import Array
 from lobra.plan import DeploymentPlan, Replica, ReplicaConfig, Shape
 from lobra.rates import Provenance, Rates
 from lobra.spec import ModelSpec, Tenant
@@ -30,12 +28,11 @@ class KnottedCost:
 
     planned: LayeredCost | FittedCost
     views: Mapping[int, Directions]  # by tp
-    head: float  # of a layer's weights; 0 where the layer times hold it already
     note: str
 
     @property
     def layered(self) -> LayeredCost:
-        """The floor form."""
+        """The floor form, which knows the head."""
         return self.planned.layered if isinstance(self.planned, FittedCost) else self.planned
 
     def configs(self) -> tuple[ReplicaConfig, ...]:
@@ -47,35 +44,25 @@ class KnottedCost:
         return self.planned.max_tokens(config, tenants)
 
     def rates(self, config: ReplicaConfig, widths: Array, shards: int = 1) -> Rates:
-        """What planners price with: the floor form, and the head where the last stage is the largest for it."""
-        rates = self.planned.rates(config, widths, shards)
-        if not self.head or self.layered.model.layers % config.pp:
-            return rates
-        token, pack = self._head_token(config, shards), rates.pack
-        return replace(
-            rates,
-            row=frozen(rates.row + token * np.asarray(widths, dtype=np.float64), np.float64),
-            pack=None if pack is None else replace(pack, token=pack.token + token),
-        )
+        """What planners price with: the floor form, head included."""
+        return self.planned.rates(config, widths, shards)
 
     def stage_seconds(self, replica: Replica, stage: int, shape: Shape, kind: Literal["forward", "backward"]) -> float:
         """Seconds of one stage for one micro-batch, by the curves."""
         config, layered, parts = replica.config, self.layered, shape.shards
-        price = layered.price(config, parts)
-        layers = layered.stage_layers(replica, stage)
-        view = self.views[config.tp]
+        (ahead, back), gather, head = (0.0, 0.0), 0.0, 0.0
+        if parts > 1 or config.fsdp > 1 or config.tp not in self.views:
+            (ahead, back), gather = self._exchanged(config, shape)
+        if layered.head and stage == config.pp - 1:
+            head = layered.head_token(config, parts) * shape.tokens / 2
+        layers, view = layered.stage_layers(replica, stage), self.views[config.tp]
         asked = (shape.runs, shape.rows, shape.tokens / parts, shape.squares / parts)
-        messages, head = 0.0, 0.0
-        if parts > 1:
-            alone = layered.price(config, 1)
-            messages = (price.fixed - alone.fixed + (price.token - alone.token / parts) * shape.tokens) / 2
-        if self.head and stage == config.pp - 1:
-            head = self._head_token(config, parts) * shape.tokens / 2
-        forward = max(view.forward.seconds(*asked) + messages, price.gather / 2)
         if kind == "forward":
-            return layers * forward + head
-        backward = max(view.backward.seconds(*asked) + messages, price.gather / 2)
-        return layers * backward + min(layers, config.recompute) * forward + head
+            return layers * max(view.forward.seconds(*asked) + ahead, gather) + head
+        seconds = layers * max(view.backward.seconds(*asked) + back, gather) + head
+        if config.recompute:
+            seconds += min(layers, config.recompute) * max(view.forward.seconds(*asked) + ahead, gather)
+        return seconds
 
     def transfer_seconds(self, plan: DeploymentPlan, replica: int, shape: Shape) -> float:
         """Seconds to hand a micro-batch's activations to the next stage."""
@@ -88,13 +75,19 @@ class KnottedCost:
     def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant], shards: int = 1) -> Provenance:
         """What the answers rest on; with a head they are never merely measured."""
         known = self.planned.provenance(config, tenants, shards)
-        status = "derived" if self.head and known.status == "measured" else known.status
-        told = (f"head: {self.head:.2f} of a layer's part a token on the last stage",) if self.head else ()
-        return replace(known, status=status, notes=(*known.notes, self.note, *told))
+        return replace(known, notes=(*known.notes, self.note))
 
-    def _head_token(self, config: ReplicaConfig, shards: int) -> float:
-        """Seconds of the head a token, forward plus backward."""
-        return self.head * self.layered.price(config, 1).token / shards
+    def _exchanged(self, config: ReplicaConfig, shape: Shape) -> tuple[tuple[float, float], float]:
+        """Seconds of one layer: messages of a shared micro-batch, forward and backward, and half a weights' gather."""
+        layered, parts = self.layered, shape.shards
+        price = layered.price(config, parts)
+        if parts == 1:
+            return (0.0, 0.0), price.gather / 2
+        if (messages := layered.ring_seconds(config, shape)) is not None:
+            return messages, price.gather / 2
+        alone = layered.price(config, 1)
+        half = (price.fixed - alone.fixed + (price.token - alone.token / parts) * shape.tokens) / 2
+        return (half, half), price.gather / 2
 
 
 def head_layers(model: ModelSpec) -> float:

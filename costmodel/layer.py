@@ -56,18 +56,19 @@ def stage_price(price: LayerPrice, layers: int, recomputed: int) -> StagePrice:
     )
 
 
-def directions(price: LayerPrice, layers: int, recomputed: int, shape: Shape) -> tuple[float, float]:
+def directions(price: LayerPrice, layers: int, recomputed: int, shape: Shape, head: float = 0.0) -> tuple[float, float]:
     """Forward and backward seconds of such a stage; their sum is the price of the stage to the last bit.
 
-    Asked a hundred thousand times a step, so it is written out: the whole as in stage_price, forward by its shares.
+    head: seconds of the output head for this micro-batch, forward plus backward, on the stage that has it. Asked a
+    hundred thousand times a step, so it is written out: the whole as in stage_price, forward by its shares.
     """
     floor, fixed, run, token, square, linear, attention, gather = price
     base = fixed + run * shape.runs + token * shape.tokens
     squares = square * shape.squares
     times = layers + recomputed * linear
-    line = times * base + (layers + recomputed * attention) * squares
+    line = times * base + (layers + recomputed * attention) * squares + head
     whole = max(line, times * floor, layers * gather)
-    line = layers * (linear * base + attention * squares)
+    line = layers * (linear * base + attention * squares) + linear * head
     forward = max(line, layers * linear * floor, layers * gather / 2)
     backward = whole - forward
     return whole - backward, backward

@@ -10,7 +10,7 @@ from costmodel.layered import LayeredCost
 from costmodel.memory import AnalyticMemory, Breakdown
 from costmodel.memory_executor import ExecutorMemory
 from costmodel.paper import PaperCost
-from costmodel.perturbed import Perturbed
+from costmodel.scaled import Scaled
 from costmodel.table import TableMemory
 from lobra.plan import ReplicaConfig
 from lobra.protocols import CostModel
@@ -75,7 +75,7 @@ def account_cells(row: Account) -> tuple[str, ...]:
 
 def _counted(cost: CostModel) -> Counted | None:
     match cost:
-        case Perturbed():
+        case Scaled():
             return _counted(cost.cost)
         case FittedCost():
             return _counted(cost.layered)

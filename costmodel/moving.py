@@ -7,12 +7,14 @@ the bandwidth that messages really get on its link; senders are no bottleneck, a
 Adapters of tenants who arrive are made in place, those of tenants who leave stay where they are saved.
 
 Slices are those of the memory model: tensor parallelism cuts every matrix evenly, tables included. Not counted: making
-process groups, reading a checkpoint, and an engine that reloads what it holds. Every figure is derived, none measured.
+process groups, reading a checkpoint. What `Moving` says is derived; `Reloading` prices an engine that makes
+anew what it holds already, from a profile.
 
 Shapes: G GPUs, R rows (layers, embedding, head), C cells into which a row is cut.
 """
 
 from dataclasses import dataclass
+from itertools import repeat
 from math import lcm
 
 import numpy as np
@@ -96,6 +98,31 @@ class Moving:
         if sorted(map(_place, before.replicas)) == sorted(map(_place, after.replicas)):
             return 0.0
         return self.fixed_seconds + move_seconds(before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Reloading:
+    """Prices re-deployments of an engine that makes every stage anew, whatever its ranks hold: as this executor does.
+
+    Measured by a profile, a GiB of a rank's frozen weights: reading or drawing them, and making adapters. The slowest
+    rank counts. Layers are cut by tp, tables are whole on each rank.
+    """
+
+    seconds_per_gib: float
+    parameter_bytes: int
+    fixed_seconds: float = 0.0
+
+    def __call__(self, before: DeploymentPlan, after: DeploymentPlan) -> float:
+        """Seconds of a re-deployment, also of one that changes nothing."""
+        del before
+        return self.fixed_seconds + self.seconds_per_gib * max(map(self._gib, after.replicas, repeat(after.model)))
+
+    def _gib(self, replica: Replica, model: ModelSpec) -> float:
+        """Of the rank of this replica that holds most."""
+        rows, cut = _row_bytes(model) / WEIGHT_BYTES, np.ones(model.layers + 2)
+        cut[: model.layers] = replica.config.tp
+        stages = (_rows(model, replica, stage) for stage in range(replica.config.pp))
+        return max(float((rows[held] / cut[held]).sum()) for held in stages) * self.parameter_bytes / 2**30
 
 
 def _places(plan: DeploymentPlan) -> dict[int, tuple[object, ...]]:

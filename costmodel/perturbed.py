@@ -5,72 +5,20 @@ paper's form its six), so do pipeline transfers and the gradient synchronisation
 coefficient. A cost model of an unknown form gets one factor a tensor-parallel size.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from costmodel.fitted import FittedCost
-from costmodel.layered import LayeredCost
 from costmodel.paper import PaperCost
-from lobra.batch import Array, frozen
+from costmodel.scaled import COEFFICIENTS, Layered, Scaled, floor_form, with_factors
 from lobra.errors import BadInput
-from lobra.plan import DeploymentPlan, Replica, ReplicaConfig, Shape
 from lobra.protocols import CostModel
-from lobra.rates import PackRates, Provenance, Rates
-from lobra.spec import Tenant
 
 Law = Literal["uniform", "lognormal"]
 Factor = Callable[[], float]
 _STREAM = 0x9E57  # keeps these streams apart from others of the same seed
-
-
-@dataclass(frozen=True, slots=True)
-class Perturbed:
-    """Another cost model's answers times factors; a `lobra.protocols.CostModel`."""
-
-    cost: CostModel
-    stages: Mapping[int, float]  # of stage seconds, by tp; 1 where there is none
-    transfer: float
-    synchronise: float
-
-    def configs(self) -> tuple[ReplicaConfig, ...]:
-        """Configurations it can price."""
-        return self.cost.configs()
-
-    def max_tokens(self, config: ReplicaConfig, tenants: Sequence[Tenant]) -> int:
-        """Tokens that a micro-batch may hold: unchanged."""
-        return self.cost.max_tokens(config, tenants)
-
-    def rates(self, config: ReplicaConfig, widths: Array, shards: int = 1) -> Rates:
-        """Prices of micro-batches of these widths."""
-        rates, factor = self.cost.rates(config, widths, shards), self.stages.get(config.tp, 1.0)
-        if factor == 1.0:
-            return rates
-        return Rates(
-            rates.floor * factor,
-            frozen(rates.fixed * factor, np.float64),
-            frozen(rates.row * factor, np.float64),
-            None if rates.pack is None else PackRates(*(factor * each for each in astuple(rates.pack))),
-        )
-
-    def stage_seconds(self, replica: Replica, stage: int, shape: Shape, kind: Literal["forward", "backward"]) -> float:
-        """Seconds of one stage for one micro-batch."""
-        return self.cost.stage_seconds(replica, stage, shape, kind) * self.stages.get(replica.config.tp, 1.0)
-
-    def transfer_seconds(self, plan: DeploymentPlan, replica: int, shape: Shape) -> float:
-        """Seconds to hand activations to the next stage."""
-        return self.cost.transfer_seconds(plan, replica, shape) * self.transfer
-
-    def synchronise_seconds(self, plan: DeploymentPlan) -> float:
-        """Seconds to sum the adapters' gradients and to update."""
-        return self.cost.synchronise_seconds(plan) * self.synchronise
-
-    def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant], shards: int = 1) -> Provenance:
-        """What the answers rest on: the model's own evidence, changed on purpose."""
-        known = self.cost.provenance(config, tenants, shards)
-        return replace(known, notes=(*known.notes, "coefficients perturbed"))
 
 
 def perturbed(cost: CostModel, spread: float, *, law: Law = "uniform", seed: int = 0, draw: int = 0) -> CostModel:
@@ -90,7 +38,7 @@ def perturbed(cost: CostModel, spread: float, *, law: Law = "uniform", seed: int
 
     transfer, synchronise = factor(), factor()
     inner, stages = _with_other_coefficients(cost, factor)
-    return Perturbed(inner, stages, transfer, synchronise)
+    return Scaled(inner, stages, transfer, synchronise, "coefficients perturbed")
 
 
 def check_spread(spread: float, law: str) -> None:
@@ -102,27 +50,15 @@ def check_spread(spread: float, law: str) -> None:
         raise BadInput(f"regret: the spread is {spread}; with law {law} it must be {limit}")
 
 
-def _with_other_coefficients(cost: CostModel, factor: Factor) -> tuple[CostModel, dict[int, float]]:
+def _with_other_coefficients(cost: CostModel, factor: Factor) -> tuple[CostModel, dict[int | tuple[int, int], float]]:
     """The model with its own coefficients changed; or, of an unknown form, factors of its stage seconds by tp."""
-    if isinstance(cost, LayeredCost):
-        return _layered(cost, factor), {}
-    if isinstance(cost, FittedCost):
-        return replace(cost, layered=_layered(cost.layered, factor)), {}
     if isinstance(cost, PaperCost):
         changed = {}
         for tp in sorted(cost.coefficients):
             c1, c2, c3, c4, c5, c6 = (value * factor() for value in cost.coefficients[tp])
             changed[tp] = (c1, c2, c3, c4, c5, c6)
         return replace(cost, coefficients=changed), {}
+    if isinstance(cost, Layered):
+        tps = sorted({tp for tp, _, _ in floor_form(cost).prices})
+        return with_factors(cost, {tp: {name: factor() for name in COEFFICIENTS} for tp in tps}), {}
     return cost, {tp: factor() for tp in sorted({config.tp for config in cost.configs()})}
-
-
-def _layered(cost: LayeredCost, factor: Factor) -> LayeredCost:
-    """One factor for each coefficient of a tp, the same however many replicas share a micro-batch."""
-    names = ("floor", "fixed", "run", "token", "square")
-    factors = {tp: {name: factor() for name in names} for tp in sorted({tp for tp, _, _ in cost.prices})}
-    prices = {
-        key: price._replace(**{name: getattr(price, name) * factors[key[0]][name] for name in names})
-        for key, price in cost.prices.items()
-    }
-    return replace(cost, prices=prices)

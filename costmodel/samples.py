@@ -27,8 +27,10 @@ PLACE = (
     "memory_gib", "torch", "python", "lobra", "date", "repeats",
 )  # fmt: skip
 COLUMNS = (*WHOLE, *SECONDS, "saved_bytes", *PLACE)
+DEPLOY = "deploy_seconds"  # of the deployment that a row was timed under; 0, or no such column: not timed
+WRITTEN = (*COLUMNS, DEPLOY)
 COUNTED = ("layers", "layer_parameters", "parameters", "cores", "ranks", "threads", "repeats")
-ZERO_ALLOWED = ("recompute", "crowded", "rest_seconds", "saved_bytes", "repeat")
+ZERO_ALLOWED = ("recompute", "crowded", "rest_seconds", "saved_bytes", "repeat", DEPLOY)
 CONSTANT = tuple(column for column in PLACE if column != "date")
 
 # Operations a second that are believed, of a core or of a GPU: a core of 2026 peaks near 2e11, a GPU near 5e15; at
@@ -56,6 +58,8 @@ class Timed:
     saved_bytes: int
     spread: float  # of the repeats, standard deviation over mean
     repeated: tuple[float, ...] = ()  # seconds of every repeat, forward plus backward
+    tenants: int = 1  # whose adapters it updates
+    deploy: float = 0.0  # seconds of the deployment that it was timed under; 0: not timed
 
     @property
     def seconds(self) -> float:
@@ -108,7 +112,7 @@ def is_samples(path: Path) -> bool:
     """Whether the file begins like such a table."""
     try:
         with path.open(encoding="utf-8") as file:
-            return file.readline().strip().split(",") == list(COLUMNS)
+            return tuple(file.readline().strip().split(",")) in (COLUMNS, WRITTEN)
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -118,7 +122,7 @@ def read_samples(path: Path) -> Samples:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            if tuple(reader.fieldnames or ()) != COLUMNS:
+            if tuple(reader.fieldnames or ()) not in (COLUMNS, WRITTEN):
                 raise BadInput(f"samples {path}: its columns are not those of `lobra profile`: {', '.join(COLUMNS)}")
             rows = [_checked(path, reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError) as error:
@@ -134,17 +138,17 @@ def read_samples(path: Path) -> Samples:
 
 
 def _checked(path: Path, line: int, row: dict[str, Any]) -> dict[str, Any]:
-    values: dict[str, Any] = dict(row)
-    for column in (*WHOLE, *SECONDS, "saved_bytes", *COUNTED):
+    values: dict[str, Any] = {DEPLOY: 0.0} | row
+    for column in (*WHOLE, *SECONDS, "saved_bytes", *COUNTED, DEPLOY):
         try:
-            value = float(row[column])
+            value = float(values[column])
         except (TypeError, ValueError):
             value = float("nan")
         least = 0.0 if column in ZERO_ALLOWED else np.nextafter(0.0, 1.0)
         if not least <= value < float("inf"):
             wanted = "a number, 0 or more" if column in ZERO_ALLOWED else "a number above 0"
-            raise BadInput(f"samples {path}, line {line}: {column} is {row[column]!r}; it must be {wanted}")
-        values[column] = value if column in SECONDS else int(value)
+            raise BadInput(f"samples {path}, line {line}: {column} is {values[column]!r}; it must be {wanted}")
+        values[column] = value if column in (*SECONDS, DEPLOY) else int(value)
     if values["device"] not in BELIEVED:
         raise BadInput(f"samples {path}, line {line}: device is {row['device']!r}; it must be {' or '.join(BELIEVED)}")
     return values
@@ -178,6 +182,8 @@ def _timed(group: Sequence[dict[str, Any]]) -> Timed:
         first["saved_bytes"],
         float(totals.std(ddof=1) / totals.mean()) if len(totals) > 1 else 0.0,
         tuple(totals.tolist()),
+        first["tenants"],
+        first[DEPLOY],
     )
 
 

@@ -6,29 +6,27 @@ fitted hull: where the fixed part comes out higher the part a token comes out lo
 stages compose). A draw is a function of (seed, draw) alone, so two policies compared under one draw see one truth.
 
 The systematic term, as the standard deviation of a logarithm: of measured layer times 4.7 %, since three measurements
-of one layer by the same authors differ by 7.8 % up and down, taken as a 90 % interval; of pipelines composed from
-layers 7.0 %, since that composition is off by 5.6 % on average against 32 published step times; of rooflines 25 %,
-since sums of kernel times without the adapters' own kernels are 18 to 28 % low on four published LoRA runs. The
-half-width that `lobra fit` found takes the first one's place; of models of 7B and more it is never below it.
+of one layer by the same authors differ by 7.8 % up and down, taken as a 90 % interval; of what is composed from layers
+7.0 %: without a head that composition is off by 5.6 % on average against 32 published step times, with one by 2.2 %,
+and recomputation and shared micro-batches, which nobody timed, may be further off; of rooflines 25 %, since sums of
+kernel times without the adapters' own kernels are 18 to 28 % low on four published LoRA runs (with measured
+efficiencies 4 % on these and 13 % on the 32 step times, so that it may be too wide there). The half-width that `lobra
+fit` found takes the first one's place; of models of 7B and more it is never below it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
 from math import exp, log2
-from typing import Literal
 
 import numpy as np
 
 from costmodel.calibration import LEAST_HALF_WIDTH
-from costmodel.fitted import FittedCost
 from costmodel.guard import Strict
 from costmodel.layer import LayerPrice
-from costmodel.layered import LayeredCost
-from lobra.batch import Array, frozen
+from costmodel.scaled import Layered, Scaled, floor_form, with_factors
+from lobra.batch import Array
 from lobra.errors import BadInput
-from lobra.plan import DeploymentPlan, Replica, ReplicaConfig, Shape
+from lobra.plan import ReplicaConfig
 from lobra.protocols import CostModel
-from lobra.rates import PackRates, Provenance, Rates
 from lobra.spec import Tenant
 
 NINETY = 1.645  # standard deviations from the middle to the end of a 90 % interval
@@ -37,53 +35,6 @@ ROOFLINE_SIGMA = 0.25
 FIT_ERROR = 0.05  # root mean square relative error of the shipped fits, rounded up
 FIT_POINTS = 60  # of a tp, as in the shipped profile
 _STREAM = 0xD2A7  # keeps these streams apart from others of the same seed
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """Another cost model's answers times a factor of each (tp, pp); a `lobra.protocols.CostModel`."""
-
-    cost: CostModel
-    factors: Mapping[tuple[int, int], float]  # 1 where there is none
-    synchronise: float
-
-    def configs(self) -> tuple[ReplicaConfig, ...]:
-        """Configurations it can price."""
-        return self.cost.configs()
-
-    def max_tokens(self, config: ReplicaConfig, tenants: Sequence[Tenant]) -> int:
-        """Tokens that a micro-batch may hold: unchanged."""
-        return self.cost.max_tokens(config, tenants)
-
-    def rates(self, config: ReplicaConfig, widths: Array, shards: int = 1) -> Rates:
-        """Prices of micro-batches of these widths."""
-        rates, factor = self.cost.rates(config, widths, shards), self._factor(config)
-        return Rates(
-            rates.floor * factor,
-            frozen(rates.fixed * factor, np.float64),
-            frozen(rates.row * factor, np.float64),
-            None if rates.pack is None else PackRates(*(factor * each for each in astuple(rates.pack))),
-        )
-
-    def stage_seconds(self, replica: Replica, stage: int, shape: Shape, kind: Literal["forward", "backward"]) -> float:
-        """Seconds of one stage for one micro-batch."""
-        return self.cost.stage_seconds(replica, stage, shape, kind) * self._factor(replica.config)
-
-    def transfer_seconds(self, plan: DeploymentPlan, replica: int, shape: Shape) -> float:
-        """Seconds to hand activations to the next stage."""
-        return self.cost.transfer_seconds(plan, replica, shape) * self._factor(plan.replicas[replica].config)
-
-    def synchronise_seconds(self, plan: DeploymentPlan) -> float:
-        """Seconds to sum the adapters' gradients and to update."""
-        return self.cost.synchronise_seconds(plan) * self.synchronise
-
-    def provenance(self, config: ReplicaConfig, tenants: Sequence[Tenant], shards: int = 1) -> Provenance:
-        """What the answers rest on: the model's own evidence, drawn anew."""
-        known = self.cost.provenance(config, tenants, shards)
-        return replace(known, notes=(*known.notes, "coefficients drawn from their uncertainty"))
-
-    def _factor(self, config: ReplicaConfig) -> float:
-        return self.factors.get((config.tp, config.pp), 1.0)
 
 
 def systematic_sigma(status: str, excess: float = 1.0, half_width: float = 0.0) -> float:
@@ -103,9 +54,11 @@ def drawn(cost: CostModel, sigmas: Mapping[tuple[int, int], float], *, seed: int
     for key, sigma in sigmas.items():
         if not 0 <= sigma < float("inf"):
             raise BadInput(f"intervals: sigma of {key} is {sigma}; it must be a finite number, 0 or more")
-    factors = {key: exp(sigma * _normal(seed, draw, 0, *key)[0]) for key, sigma in sigmas.items()}
+    factors: dict[int | tuple[int, int], float] = {
+        key: exp(sigma * _normal(seed, draw, 0, *key)[0]) for key, sigma in sigmas.items()
+    }
     synchronise = exp(COMPOSED_SIGMA * _normal(seed, draw, 1)[0])
-    return Drawn(_redrawn(cost, seed, draw), factors, synchronise)
+    return Scaled(_redrawn(cost, seed, draw), factors, None, synchronise, "coefficients drawn from their uncertainty")
 
 
 def coefficient_factors(price: LayerPrice, hull: tuple[float, float], normal: Array) -> dict[str, float]:
@@ -129,31 +82,19 @@ def coefficient_factors(price: LayerPrice, hull: tuple[float, float], normal: Ar
     return factors | {"floor": start, "run": start}
 
 
-def changed(price: LayerPrice, factors: Mapping[str, float]) -> LayerPrice:
-    """The price with its coefficients times these factors."""
-    return price._replace(**{name: getattr(price, name) * factor for name, factor in factors.items()})
-
-
 def _redrawn(cost: CostModel, seed: int, draw: int) -> CostModel:
-    """The model with coefficients of its own drawn anew; as it is in any other form, or unfitted."""
-    match cost:
-        case LayeredCost() if cost.evidence.hull:
-            return replace(cost, prices=_prices(cost, seed, draw))
-        case FittedCost():
-            return replace(cost, layered=replace(cost.layered, prices=_prices(cost.layered, seed, draw)))
-        case Strict():
-            return _redrawn(cost.cost, seed, draw)
-    return cost
-
-
-def _prices(cost: LayeredCost, seed: int, draw: int) -> dict[tuple[int, int, bool], LayerPrice]:
-    """One set of factors for each tp, the same however many replicas share a micro-batch."""
+    """The model with coefficients of its own drawn anew, in both views; as it is in any other form, or unfitted."""
+    if isinstance(cost, Strict):
+        return _redrawn(cost.cost, seed, draw)
+    if not isinstance(cost, Layered):
+        return cost
+    known = floor_form(cost)
     factors = {
-        tp: coefficient_factors(cost.prices[tp, 1, False], hull, _normal(seed, draw, 2, tp))
-        for tp, hull in cost.evidence.hull.items()
-        if (tp, 1, False) in cost.prices
+        tp: coefficient_factors(known.prices[tp, 1, False], hull, _normal(seed, draw, 2, tp))
+        for tp, hull in known.evidence.hull.items()
+        if (tp, 1, False) in known.prices
     }
-    return {key: changed(price, factors.get(key[0], {})) for key, price in cost.prices.items()}
+    return with_factors(cost, factors) if factors else cost
 
 
 def _grid(tokens: float, length: float) -> tuple[Array, Array]:

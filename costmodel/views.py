@@ -63,12 +63,15 @@ def read_views(source: Mapping[str, Any], factors: Mapping[int, float]) -> dict[
 
 
 def view_note(source: Mapping[str, Any]) -> str:
-    """The planner's model error, as a reader is told of it."""
-    told = []
-    for fit in field(source, "fits"):
-        apart = field(fit, "view_difference")
-        told.append(f"tp {field(fit, 'tp')} {field(apart, 'mean'):.1%} (at most {field(apart, 'largest'):.1%})")
-    return f"simulated with knots, planned with the floor form, which differs by {', '.join(told)}"
+    """The planner's model error of a source, as a reader is told of it."""
+    apart = {int(field(fit, "tp")): field(fit, "view_difference") for fit in field(source, "fits")}
+    return difference_note({tp: (field(each, "mean"), field(each, "largest")) for tp, each in apart.items()})
+
+
+def difference_note(apart: Mapping[int, tuple[float, float]]) -> str:
+    """The same of mean and largest relative differences by tp."""
+    told = ", ".join(f"tp {tp} {mean:.1%} (at most {largest:.1%})" for tp, (mean, largest) in apart.items())
+    return f"simulated with knots, planned with the floor form, which differs by {told}"
 
 
 def _rounded(value: float) -> float:

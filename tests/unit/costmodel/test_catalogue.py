@@ -9,8 +9,9 @@ import toys
 from costmodel import cost_model, least_gpus
 from costmodel.catalogue import possible_configs, tensor_groups
 from costmodel.hardware import cluster_spec, model_spec
+from costmodel.knotted import KnottedCost, head_layers
 from lobra.errors import BadInput
-from lobra.plan import ReplicaConfig
+from lobra.plan import Replica, ReplicaConfig, Shape
 from lobra.spec import ModelSpec
 
 SEVEN, SEVENTY = model_spec("llama2_7b"), model_spec("llama2_70b")
@@ -22,8 +23,9 @@ def status(cost) -> str:
     return cost.provenance(cost.configs()[0], FOUR).status
 
 
-def test_the_profiled_pair_gets_the_fitted_form_and_every_other_one_a_roofline():
-    assert status(cost_model(SEVEN, CLUSTER)) == "measured"
+def test_the_profiled_pair_gets_fitted_times_and_every_other_one_a_roofline():
+    assert status(cost_model(SEVEN, CLUSTER, form="floor")) == "measured"
+    assert status(cost_model(SEVEN, CLUSTER)) == "derived"  # a head nobody timed
     assert status(cost_model(SEVEN, cluster_spec("a100_80gb", 2, 8))) == "roofline"
     assert status(cost_model(SEVENTY, cluster_spec("a800_80gb", 8, 8))) == "roofline"
     assert status(cost_model(SEVEN, CLUSTER, form="roofline")) == "roofline"
@@ -33,7 +35,53 @@ def test_hardware_or_model_that_was_changed_is_not_the_profiled_one():
     assert status(cost_model(SEVEN, cluster_spec("a100_40gb", 2, 8, memory_gib=48))) == "roofline"
     assert status(cost_model(SEVEN, cluster_spec("a100_40gb", 2, 8, intra_gigabytes_per_second=50))) == "roofline"
     assert status(cost_model(replace(SEVEN, layers=16), CLUSTER)) == "roofline"
-    assert status(cost_model(SEVEN, cluster_spec("a100_40gb", 2, 8, inter_gigabytes_per_second=12.5))) == "measured"
+    assert status(cost_model(SEVEN, cluster_spec("a100_40gb", 2, 8, inter_gigabytes_per_second=12.5))) == "derived"
+
+
+def test_the_default_is_the_form_with_knots_and_a_head_where_there_are_curves():
+    assert cost_model(SEVEN, CLUSTER) == cost_model(SEVEN, CLUSTER, form="knots")
+    assert isinstance(cost_model(SEVEN, CLUSTER), KnottedCost)
+
+
+def test_only_layers_alone_and_the_papers_form_have_no_head():
+    heads = {
+        form: any(
+            "head:" in note
+            for note in cost_model(SEVEN, CLUSTER, form=form).provenance(ReplicaConfig(1, 1), FOUR).notes
+        )
+        for form in ("auto", "knots", "roofline", "floor", "paper")
+    }
+
+    assert heads == {"auto": True, "knots": True, "roofline": True, "floor": False, "paper": False}
+
+
+@pytest.mark.parametrize(("model", "least"), [("llama2_70b", 0.31), ("qwen_32b", 1.91)])
+def test_a_roofline_has_a_head_on_the_last_stage_that_planners_see_too(model: str, least: float):
+    """About as heavy as its weights, in layers: a layer's token has adapters and attention, the head's has the loss."""
+    cost, config = cost_model(model_spec(model), cluster_spec("h200", 2, 8), form="roofline"), ReplicaConfig(1, 4)
+    bare = replace(cost, planned=replace(cost.layered, head={}))
+    shape = Shape(1, 8192, 8192, 8192, 8192**2, 1, 1)
+
+    def stages(each) -> list[float]:
+        place = Replica(config, (0, 1, 2, 3), 8192)
+        return [
+            sum(each.stage_seconds(place, stage, shape, way) for way in ("forward", "backward")) for stage in (0, 3)
+        ]
+
+    head = cost.layered.head[1] * cost.layered.price(config, 1).token * 8192
+    rows = [float(each.rates(config, np.array([8192])).row[0]) for each in (cost, bare)]
+    assert cost.layered.head[1] == pytest.approx(least, rel=0.1)
+    assert stages(cost)[0] == stages(bare)[0]
+    assert stages(cost)[1] - stages(bare)[1] == pytest.approx(head)
+    assert rows[0] - rows[1] == pytest.approx(head)
+
+
+def test_the_plain_rooflines_head_is_its_matrix():
+    cost = cost_model(model_spec("demo"), cluster_spec("cpu", 1, 4))
+    model = model_spec("demo")
+
+    assert cost.head[1] * cost.prices[1, 1, False].token == pytest.approx(4 * 256 * 512 / (0.05e12 * 0.55))
+    assert cost.head[1] < head_layers(model)  # a layer has its adapters too
 
 
 def test_the_candidates_of_the_paper_are_its_fourteen_entries():

@@ -10,7 +10,6 @@ from costmodel.communication import (
     crosses_nodes,
     point_to_point_seconds,
     ring_seconds,
-    slowest_link,
     tensor_link,
 )
 from lobra.plan import ReplicaConfig
@@ -50,8 +49,6 @@ def test_a_group_in_one_node_uses_the_link_inside_it():
     cluster = toys.cluster(2, 8)
 
     assert tensor_link(cluster, 8) == cluster.intra_node
-    assert slowest_link(cluster, (0, 7)) == cluster.intra_node
-    assert slowest_link(cluster, (7, 8)) == cluster.inter_node
 
 
 def test_a_group_over_whole_nodes_uses_all_their_adapters_at_most_as_fast_as_inside():

@@ -192,7 +192,7 @@ def test_an_absent_folder_is_skipped_and_said(tmp_path: Path, capsys: pytest.Cap
     told = json.loads((tmp_path / "f.json").read_text())
     assert code == 0
     assert told["rows"] == []
-    assert len(told["skipped"]) == 9
+    assert len(told["skipped"]) == 10
     assert "skipped: vTrain" in capsys.readouterr().out
 
 

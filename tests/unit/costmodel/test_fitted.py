@@ -11,6 +11,7 @@ from lobra.errors import BadInput
 from lobra.plan import Replica, ReplicaConfig, Shape
 
 MODEL = model_spec("demo")
+TENANTS = tuple(toys.tenant(name) for name in "abc")
 SHAPE = Shape(2, 64, 128, 128, 2 * 64**2, 1, 1)
 
 
@@ -49,10 +50,15 @@ def test_ranks_that_share_cores_are_slower_by_the_measured_factor(tmp_path, gpus
     assert seconds(model(path, gpus)) == pytest.approx(factor * seconds(model(path)))
 
 
+def test_every_tenant_adds_its_own_to_the_rest_of_a_step(tmp_path):
+    cost, plan = model(source(tmp_path, rest_tenant_seconds=0.01), 4), toys.plan((1, 1, 4), tenants=TENANTS)
+    assert cost.synchronise_seconds(plan) == pytest.approx(0.05 + 0.01 * 3)
+
+
 def test_the_rest_of_a_step_and_its_notes_come_from_the_file(tmp_path):
     cost = model(source(tmp_path), 4)
     told = cost.provenance(ReplicaConfig(1, 1), (toys.tenant(),))
-    assert cost.synchronise_seconds(None) == 0.05
+    assert cost.synchronise_seconds(toys.plan((1, 1, 4))) == 0.05
     assert (told.status, told.source) == ("measured", "here")
     assert any("ranks share cores" in note for note in told.notes)
     assert [str(config) for config in cost.configs()] == ["<1,1>", "<1,2>", "<1,4>"]

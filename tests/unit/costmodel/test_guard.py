@@ -67,6 +67,7 @@ def all_zero(source):
         (lambda s: s["fits"][0].update(max_tokens=-5), "max_tokens is -5"),
         (lambda s: s.update(fits=[]), "at least one"),
         (lambda s: s.update(rest_seconds=-0.1), "rest_seconds is -0.1"),
+        (lambda s: s.update(rest_tenant_seconds=float("nan")), "rest_tenant_seconds is nan"),
         (lambda s: s["forward_share"].update(linear=0.6), "backward could be negative"),
         (lambda s: s["forward_share"].update(attention=0.49), "backward could be negative"),
     ],

@@ -12,14 +12,15 @@ import toys
 from costmodel.catalogue import cost_model
 from costmodel.fit import document_text, source_document
 from costmodel.hardware import cluster_spec, model_spec
-from costmodel.perturbed import perturbed
 from costmodel.profile import Profile
+from costmodel.scaled import with_factors
+from costmodel.uncertainty import drawn
 from lobra.errors import BadInput
 from lobra.plan import Replica, ReplicaConfig, Shape
 
 SEVEN, CLUSTER = model_spec("llama2_7b"), cluster_spec("a100_40gb", 2, 8)
-COST, FLOOR = (cost_model(SEVEN, CLUSTER, form=form) for form in ("knots", "floor"))
-HEADLESS = replace(COST, head=0.0)
+COST, FLOOR = (cost_model(SEVEN, CLUSTER, form=form) for form in ("auto", "floor"))
+HEADLESS = replace(COST, planned=replace(COST.planned, head={}))
 SIX = tuple(toys.tenant(name) for name in "abcdef")
 WHAT = Shape(2, 1024, 2048, 2048, 2 * 1024**2, 1, 1)
 
@@ -92,7 +93,9 @@ def test_gathered_weights_are_a_floor():
     slow = cost_model(SEVEN, cluster_spec("a100_40gb", 4, 1, inter_gigabytes_per_second=0.5), form="knots")
     gather = slow.layered.price(ReplicaConfig(1, 1, fsdp=4), 1).gather
 
-    assert whole(replica(1, 1, fsdp=4), cost=replace(slow, head=0.0)) == pytest.approx(32 * gather)
+    assert whole(replica(1, 1, fsdp=4), cost=replace(slow, planned=replace(slow.planned, head={}))) == pytest.approx(
+        32 * gather
+    )
 
 
 def test_with_a_head_nothing_is_merely_measured():
@@ -100,17 +103,34 @@ def test_with_a_head_nothing_is_merely_measured():
     told = COST.provenance(config, SIX)
 
     assert (FLOOR.provenance(config, SIX).status, told.status) == ("measured", "derived")
-    assert "head: 0.65 of a layer's part a token on the last stage" in told.notes
+    assert "head: 0.65 of a layer's part a token on the last stage, by its weights" in told.notes
     assert any(note.startswith("simulated with knots") for note in told.notes)
 
 
-def test_perturbed_prices_move_plan_and_play_alike():
-    shaken = perturbed(COST, 0.1, seed=4)
-    widths = np.array([1024])
-    factor = float(shaken.rates(ReplicaConfig(2, 1), widths).row[0] / COST.rates(ReplicaConfig(2, 1), widths).row[0])
+def test_other_coefficients_move_the_plan_and_the_play_alike():
+    factors = {"fixed": 1.2, "run": 1.2, "token": 0.9, "square": 1.1}
+    other = with_factors(COST, {2: factors})
+    ours, theirs = (cost.layered.price(ReplicaConfig(2, 1), 1) for cost in (COST, other))
+    longer, wider = WHAT._replace(tokens=4096), WHAT._replace(squares=4 * 1024**2)
 
-    assert factor != 1.0
-    assert whole(replica(2, 1), cost=shaken) == pytest.approx(factor * whole(replica(2, 1)))
+    assert [theirs.fixed, theirs.token, theirs.square] == pytest.approx(
+        [1.2 * ours.fixed, 0.9 * ours.token, 1.1 * ours.square]
+    )
+    for changed, factor in ((longer, 0.9), (wider, 1.1)):
+        before, after = (
+            whole(replica(2, 2), 1, changed, cost) - whole(replica(2, 2), 1, WHAT, cost) for cost in (COST, other)
+        )
+        assert after == pytest.approx(factor * before)  # the head among them
+    start = WHAT._replace(tokens=0, squares=0)
+    assert whole(replica(2, 1), 0, start, other) == pytest.approx(1.2 * whole(replica(2, 1), 0, start))
+    assert whole(replica(8, 1), cost=other) == whole(replica(8, 1))
+
+
+def test_a_draw_of_the_truth_moves_the_curves_too():
+    truth = drawn(COST, {}, seed=1, draw=1)
+
+    assert whole(replica(2, 1), cost=truth) != whole(replica(2, 1))
+    assert whole(replica(2, 1), cost=truth) == pytest.approx(whole(replica(2, 1)), rel=0.1)
 
 
 def test_a_fitted_file_is_played_by_its_curves_and_has_its_head_in_them(tmp_path: Path):

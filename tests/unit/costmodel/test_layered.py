@@ -13,7 +13,7 @@ from lobra.plan import MicroBatch, Replica, ReplicaConfig, Shape
 from lobra.spec import SequenceRef
 
 SEVEN, CLUSTER = model_spec("llama2_7b"), cluster_spec("a100_40gb", 2, 8)
-COST = cost_model(SEVEN, CLUSTER)
+COST = cost_model(SEVEN, CLUSTER, form="floor")
 SIX = tuple(toys.tenant(name) for name in "abcdef")
 
 
@@ -88,8 +88,9 @@ def test_a_short_stage_recomputes_at_most_its_own_layers():
 
 
 def test_shards_divide_the_work_and_pay_for_their_messages():
+    formula = cost_model(SEVEN, CLUSTER, form="floor", messages="formula")
     alone = whole(replica(1, 1), shape(16384, 16384**2))
-    shared = whole(replica(1, 1), shape(16384, 16384**2, shards=8))
+    shared = whole(replica(1, 1), shape(16384, 16384**2, shards=8), cost=formula)
     fixed = 32 * 2.5260043e-3
     sent = 2 * 2 * 4096 * 4 * 16384 / 8 * (7 / 8) / (300e9 * 0.77) + 4 * 5e-6
 
@@ -97,11 +98,13 @@ def test_shards_divide_the_work_and_pay_for_their_messages():
 
 
 def test_shards_over_two_nodes_pay_the_slow_link():
-    split = cost_model(SEVEN, cluster_spec("a100_40gb", 4, 4))
+    far, near = (
+        cost_model(SEVEN, cluster_spec("a100_40gb", 4, size), form="floor", messages="formula") for size in (4, 8)
+    )
     what = shape(16384, 16384**2, shards=8)
     sent = 2 * 2 * 4096 * 4 * 16384 / 8 * (7 / 8)
 
-    far, near = whole(replica(1, 1), what, cost=split), whole(replica(1, 1), what)
+    far, near = whole(replica(1, 1), what, cost=far), whole(replica(1, 1), what, cost=near)
 
     assert far - near == pytest.approx(32 * (sent / 0.77 * (1 / 25e9 - 1 / 300e9) + 4 * 5e-6))
 
@@ -114,7 +117,7 @@ def test_shards_that_do_not_divide_the_heads_are_refused():
 
 
 def test_sharded_weights_show_where_the_layer_is_too_short_to_hide_them():
-    slow = cost_model(SEVEN, cluster_spec("a100_40gb", 4, 1, inter_gigabytes_per_second=5))
+    slow = cost_model(SEVEN, cluster_spec("a100_40gb", 4, 1, inter_gigabytes_per_second=5), form="floor")
     short, long = shape(64, 64**2), shape(16384, 16384**2)
     gather = 32 * 2 * (2 * SEVEN.layer_parameters * 3 / 4 / (5e9 * 0.77) + 3 * 1e-5)
 

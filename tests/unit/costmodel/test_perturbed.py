@@ -21,7 +21,7 @@ def seconds(cost, tp):
 
 
 @pytest.mark.parametrize(
-    "cost", [cost_model(MODEL, CLUSTER, form=form) for form in ("floor", "paper", "roofline")] + [ToyCost()]
+    "cost", [cost_model(MODEL, CLUSTER, form=form) for form in ("floor", "knots", "paper", "roofline")] + [ToyCost()]
 )
 @pytest.mark.parametrize("law", ["uniform", "lognormal"])
 def test_without_spread_every_answer_is_the_same_to_the_last_bit(cost, law):
@@ -36,7 +36,7 @@ def test_without_spread_every_answer_is_the_same_to_the_last_bit(cost, law):
 
 
 @pytest.mark.parametrize(
-    "cost", [cost_model(MODEL, CLUSTER, form=form) for form in ("floor", "roofline")] + [ToyCost()]
+    "cost", [cost_model(MODEL, CLUSTER, form=form) for form in ("floor", "knots", "roofline")] + [ToyCost()]
 )
 def test_uniform_factors_keep_every_answer_within_the_spread(cost):
     for draw in range(10):
@@ -51,7 +51,7 @@ def test_uniform_factors_keep_every_answer_within_the_spread(cost):
 
 
 def test_coefficients_are_changed_one_by_one_and_tps_apart():
-    cost = cost_model(MODEL, CLUSTER)
+    cost = cost_model(MODEL, CLUSTER, form="floor")
     other = perturbed(cost, 0.1, seed=1)
     factors = {
         (tp, name): getattr(other.cost.prices[tp, 1, False], name) / getattr(cost.prices[tp, 1, False], name)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costmodel.fit import document_text, samples_document
-from costmodel.samples import COLUMNS, is_samples, read_samples
+from costmodel.samples import COLUMNS, DEPLOY, is_samples, read_samples
 from lobra.errors import BadInput
 
 LAYERS, PARAMETERS = 4, 737_792
@@ -45,7 +45,8 @@ def row(tp: int, crowded: int, count: int, length: int, runs: int, repeat: int, 
 
 def table(path: Path, given: list[dict[str, Any]]) -> Path:
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        columns = [*COLUMNS, DEPLOY] if given and DEPLOY in given[0] else COLUMNS  # older tables lack it
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(given)
     return path
@@ -59,8 +60,33 @@ def test_an_exact_profile_is_found_again(tmp_path):
         assert found == pytest.approx(FORM[fit["tp"]], rel=1e-3)
         assert fit["contention"] == {"ranks": 4, "cores": 2, "factor": 1.8}
     assert document["forward_share"]["linear"] == pytest.approx(0.4, abs=1e-3)
-    assert document["rest_seconds"] == 0.05
+    assert (document["rest_seconds"], document["rest_tenant_seconds"]) == (
+        pytest.approx(0.05),
+        pytest.approx(0, abs=1e-6),
+    )
     assert (document["noise"], document["model"], document["status"]) == (0.0, "demo", "measured")
+
+
+def test_deployments_that_were_timed_give_seconds_a_gib_of_a_ranks_weights(tmp_path):
+    layers, whole = 4 * LAYERS * PARAMETERS, 4 * 3_213_568  # bytes of float32
+    weights = {1: whole / 2**30, 2: (whole - layers / 2) / 2**30}
+    given = [each | {"deploy_seconds": 30.0 * weights[each["tp"]] if each["tp"] == 2 else 0.0} for each in rows()]
+
+    document = samples_document(read_samples(table(tmp_path / "s.csv", given)), "a core")
+    older = samples_document(read_samples(table(tmp_path / "t.csv", rows())), "a core")
+
+    assert document["deploy_seconds_per_gib"] == pytest.approx(30.0)
+    assert "deploy_seconds_per_gib" not in older
+
+
+def test_the_rest_of_a_step_has_a_part_for_each_tenant(tmp_path):
+    given = [each | {"rest_seconds": 0.02 + 0.01 * each["tenants"]} for each in rows()]
+    given[0]["rest_seconds"] = 5.0  # one slow moment moves nothing
+
+    document = samples_document(read_samples(table(tmp_path / "s.csv", given)), "a core")
+
+    assert document["rest_seconds"] == pytest.approx(0.02, rel=1e-4)
+    assert document["rest_tenant_seconds"] == pytest.approx(0.01, rel=1e-4)
 
 
 def test_max_tokens_are_what_the_memory_holds_beside_the_weights(tmp_path):

@@ -9,11 +9,12 @@ import toys
 from costmodel.catalogue import cost_model
 from costmodel.hardware import cluster_spec, model_spec
 from costmodel.layer import LayerPrice
-from costmodel.uncertainty import COMPOSED_SIGMA, changed, coefficient_factors, drawn, sigmas_of, systematic_sigma
+from costmodel.scaled import changed
+from costmodel.uncertainty import COMPOSED_SIGMA, coefficient_factors, drawn, sigmas_of, systematic_sigma
 from lobra.errors import BadInput
 from lobra.plan import Replica, ReplicaConfig, Shape
 
-COST = cost_model(model_spec("llama2_7b"), cluster_spec("a100_40gb", 2, 8))
+COST = cost_model(model_spec("llama2_7b"), cluster_spec("a100_40gb", 2, 8), form="floor")
 SHAPE = Shape(2, 1024, 2048, 2048, 2 * 1024**2, 1, 1)
 PRICE = LayerPrice(0.0, 2.5e-3, 0.0, 4.8e-6, 1.3e-10, 0.47, 0.25)
 
