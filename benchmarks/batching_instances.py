@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.adapters import Adapters
 from costmodel.catalogue import cost_model
 from costmodel.hardware import cluster_spec, model_spec
 from lobra.batch import Array, Batch
@@ -20,7 +21,7 @@ from policies.batching.packed import UNLIMITED, Packed
 from policies.bounds.fluid import fluid_bound
 from policies.deployment.fixed import Fixed
 from policies.dispatch.balanced import Balanced
-from policies.dispatch.fleet import Machine, kinds_of
+from policies.machines import Machine, kinds_of
 from workloads.catalogue import named_workload
 
 MEDIANS, SIGMAS = (100, 200, 450, 900, 2000, 5000), (0.6, 0.7, 0.8, 0.9, 0.8, 0.7)
@@ -47,20 +48,25 @@ class Packing:
     cost: CostModel
 
 
-def packing_instance(sequences: int, gpus: int, mix: tuple[tuple[int, int, int], ...] = MIX, seed: int = 0) -> Packing:
-    """`lobra12` at that size, on as many copies of the mix as the GPUs hold."""
+def packing_instance(
+    sequences: int, gpus: int, mix: tuple[tuple[int, int, int], ...] = MIX, seed: int = 0, *, runs: float = 0.0
+) -> Packing:
+    """`lobra12` at that size, on as many copies of the mix as the GPUs hold; an adapter run costs `runs` its price."""
     model, cluster = model_spec("llama2_7b"), cluster_spec("a100_40gb", gpus // 8, 8)
-    cost = cost_model(model, cluster)
+    cost = cost_model(model, cluster, adapters=Adapters(run_factor=runs))
     workload = named_workload("lobra12", seed=seed, batch_size=sequences)
     copies = gpus // sum(tp * pp * count for tp, pp, count in mix)
     text = ";".join(f"{tp},{pp}x{count * copies}" for tp, pp, count in mix)
     plan = Fixed(text, Packed(), Balanced(), batches=1).plan(workload, model, cluster, cost)
     batch = next(iter(workload.batches(1)))
-    return Packing(f"{len(batch)} sequences, {gpus} GPUs, {plan.summary()}", batch, plan, cost)
+    priced = f", adapter runs at {runs:g} x their price" if runs else ""
+    return Packing(f"{len(batch)} sequences, {gpus} GPUs, {plan.summary()}{priced}", batch, plan, cost)
 
 
 def packing_bound(instance: Packing, batching: Packed) -> float:
-    """Seconds that no packing on this plan can beat: the fluid over all distinct lengths, every pack full, no bubble.
+    """Seconds that no packing on this plan can beat: the fluid over all distinct lengths, packs full, no bubble.
+
+    Of adapter runs every pack is charged one, its first.
 
     Charging sequences by dual feasible functions (Fekete and Schepers, 2001) instead of their part of a full pack was
     tried and lifts it nowhere: fluids then flow to kinds with more room.
@@ -72,6 +78,6 @@ def packing_bound(instance: Packing, batching: Packed) -> float:
 
 
 def _least(lengths: Array, prices: PackPrices) -> Loads:
-    least = prices.sequence_seconds(lengths) + prices.fixed * lengths / prices.room
+    least = prices.sequence_seconds(lengths) + (prices.fixed + prices.run) * lengths / prices.room
     fits = np.where(lengths <= prices.room, UNLIMITED, 0)
     return Loads(fits, np.zeros(len(lengths)), least, 0.0, 1)

@@ -6,10 +6,11 @@ steps are judged by the configuration bound: without it the gap would be the bou
 judged by the released formula (see dispatch_released.py). Work is limited in exchanges, so two runs give the same
 dispatches; seconds are of the CPU, one thread.
 
-    python benchmarks/bench_dispatch.py --reference-data FOLDER [--part synthetic | --part released]
+    python benchmarks/bench_dispatch.py --reference-data FOLDER [--part synthetic | flexible | released]
 
-Bars: 64 GPUs within 10 ms and 1 % of the bound; 1,024 GPUs within 40 ms and 1.3 %, and within 100 ms and 1 % with more
-work; none of the released instances worse, at a median of 100 ms. Exit code 1 where one is missed.
+Bars: 64 GPUs within 10 ms and 1 % of the bound without kicks; 1,024 GPUs within 40 ms and 1.3 % without, and within
+100 ms and 1 % by default; groups of several sizes within 60 ms for 832 sequences and 600 ms for 26,624; none of the
+released instances worse, at a median of 100 ms. Exit code 1 where one is missed.
 """
 
 import argparse
@@ -20,18 +21,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from dispatch_flexible import flexible
 from dispatch_instances import FULL, STEPS, Step, steps
 from dispatch_released import FOLDER, PATTERN, TOLERANCE, run
 
-from lobra.rates import Assignment
 from policies.batching.padded import Padded
 from policies.bounds.best import best_bound
 from policies.dispatch.balanced import Balanced
-from policies.dispatch.fleet import Machine, bucket_counts, fleet_of
-from policies.evaluate import work_seconds
+from policies.dispatch.fleet import Fleet, bucket_counts, fleet_of
+from policies.machines import Machine
 
 DRAWS = (1, 2, 3, 4, 5)
-BASE, MORE = 0, 8  # exchanges looked for after the first descent; more is what 1,024 GPUs do in 100 ms
+BASE, MORE = 0, Balanced().work  # exchanges looked for after the first descent: none, and the default
 BARS = {(64, BASE): (10.0, 0.01), (1024, BASE): (40.0, 0.013), (1024, MORE): (100.0, 0.01)}  # ms, gap, of full steps
 RELEASED_MS = 100.0
 
@@ -45,29 +47,30 @@ class Line:
     bound: str
 
 
-def dispatched(step: Step, dispatch: Balanced, repeats: int) -> tuple[float, float]:
-    """CPU milliseconds of one assign, and seconds of the slowest replica, its micro-batches formed."""
+def dispatched(step: Step, fleet: Fleet, dispatch: Balanced, repeats: int) -> tuple[float, float]:
+    """CPU milliseconds of one assign, and seconds of the slowest replica by the exact evaluator, as bounds have it.
+
+    What formed micro-batches take beside that the counts of a step do not say: adapter runs of several tenants in one,
+    and the knots of measured curves.
+    """
     seconds, assignment = [], None
     for _ in range(repeats):
         start = time.process_time()
         assignment = dispatch.assign(step.buckets, step.plan, Padded(), step.cost)
         seconds.append(time.process_time() - start)
     assert assignment is not None
-    return statistics.median(seconds) * 1e3, slowest(step, assignment)
-
-
-def slowest(step: Step, assignment: Assignment) -> float:
-    """Seconds of the slowest replica's micro-batches, by the exact evaluator."""
-    return max(
-        work_seconds(Padded().form(share, replica, step.cost), replica, step.cost)
-        for replica, share in zip(step.plan.replicas, assignment.shares, strict=True)
-    )
+    column = {bucket.width: number for number, bucket in enumerate(step.buckets)}
+    counts = np.zeros((len(step.plan.replicas), len(step.buckets)), dtype=np.int64)
+    for replica, share in enumerate(assignment.shares):
+        for part in share:
+            counts[replica, column[part.width]] = part.count
+    return statistics.median(seconds) * 1e3, float(fleet.seconds(counts).max())
 
 
 def measured(step: Step, repeats: int) -> Line:
     """The step with little and with more work."""
-    found = {work: dispatched(step, Balanced(work=work), repeats) for work in (BASE, MORE)}
     fleet = fleet_of(step.buckets, tuple(map(Machine, step.plan.replicas)), Padded(), step.cost)
+    found = {work: dispatched(step, fleet, Balanced(work=work), repeats) for work in (BASE, MORE)}
     best = min(seconds for _, seconds in found.values())
     bound = best_bound(fleet.loads, fleet.sizes.tolist(), bucket_counts(step.buckets), best)
     return Line(
@@ -122,14 +125,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = Path(__file__).parent.parent.parent / "shared" / "data"
     parser.add_argument("--reference-data", type=Path, default=default, help="folder that holds peer_lobra/")
-    parser.add_argument("--part", choices=("both", "synthetic", "released"), default="both")
+    parser.add_argument("--part", choices=("all", "synthetic", "flexible", "released"), default="all")
     parser.add_argument("--work", type=int, default=Balanced().work, help="exchanges looked for on released instances")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--draws", type=int, default=len(DRAWS), help="draws of every synthetic step")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    missed = synthetic(DRAWS[: options.draws], options.repeats) if options.part != "released" else 0
-    if options.part != "synthetic":
+    missed = synthetic(DRAWS[: options.draws], options.repeats) if options.part in ("all", "synthetic") else 0
+    if options.part in ("all", "flexible"):
+        missed += flexible(options.repeats)
+    if options.part in ("all", "released"):
         paths = sorted((options.reference_data / FOLDER).glob(PATTERN))
         if not paths:
             print(f"skipped: no {PATTERN} in {options.reference_data / FOLDER}; name the folder with --reference-data")

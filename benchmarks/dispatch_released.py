@@ -25,7 +25,8 @@ from policies.batching.padded import Padded
 from policies.bounds.fluid import fluid_bound
 from policies.bounds.latency import latency_bound
 from policies.dispatch.balanced import Balanced
-from policies.dispatch.fleet import Machine, bucket_counts, fleet_of
+from policies.dispatch.fleet import bucket_counts, fleet_of
+from policies.machines import Machine
 
 TOLERANCE = 1e-3
 FOLDER, PATTERN = "peer_lobra", "disp_*.json"

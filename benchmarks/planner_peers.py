@@ -7,7 +7,7 @@ Our kinds are all (tp, pp) with room for a token, as that planner's are.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ from lobra.plan import DeploymentPlan, ReplicaConfig
 from lobra.spec import ClusterSpec, GpuSpec, Link, ModelSpec, Tenant
 from policies.batching.boundaries import FixedBuckets
 from policies.batching.padded import Padded
+from policies.bounds.best import Bound
 from policies.deployment.classes import classes_of, table, undominated
 from policies.deployment.expected import LongestSequence
 from policies.deployment.judge import Judge
 from policies.deployment.placement import Kind, most
 from policies.deployment.problem import Problem
+from policies.deployment.proof import proof
 from policies.deployment.rounds import rounds
 from policies.deployment.search import Searched, search
 from policies.deployment.tau import Fluid, Search
@@ -70,8 +72,8 @@ class Peer:
     released_seconds: float
     truncated: bool
 
-    def plan(self) -> tuple[DeploymentPlan, float]:
-        """Our plan and its seconds by the released formula."""
+    def plan(self) -> tuple[DeploymentPlan, float, Bound]:
+        """Our plan, its seconds by the released formula, and what no plan of these kinds undercuts by it."""
         tokens = {tuple(map(int, key.split(","))): value for key, value in self.body["cost"]["max_tokens"].items()}
         known = {(tp, pp): value for (tp, pp), value in tokens.items() if value > 0}
         model = ModelSpec(self.body["cost"]["model"], self.body["cost"]["layers"], 1, 1, 1, 1, 1)
@@ -95,7 +97,10 @@ class Peer:
         found = rounds(fluid, classes.by_batch)
         best = search(Searched(fluid, classes, found, classes, fluid, found), problem, judge, pool=12, exchanges=24)
         plan = problem.plan(best.counts)
-        return plan, self._judged(plan, judge)
+        seconds = self._judged(plan, judge)
+        every = replace(fluid, prices=prices)
+        bound, _ = proof(every, classes, found.relaxed if found else None, found, known=seconds, levels=True)
+        return plan, seconds, bound
 
     def _judged(self, plan: DeploymentPlan, judge: Judge) -> float:
         """The slowest replica by the released formula: full micro-batches and one remainder a bucket."""

@@ -7,7 +7,7 @@ import numpy as np
 from lobra.batch import Array, Batch, Bucket
 from lobra.errors import Infeasible
 from lobra.plan import DeploymentPlan, Replica
-from policies.dispatch.shares import slice_of
+from policies.slices import slice_of
 
 COUNTED = 1 << 20  # tokens up to which lengths are counted instead of sorted
 

@@ -16,7 +16,7 @@ from lobra.plan import DeploymentPlan
 from lobra.protocols import CostModel
 from lobra.rates import Loads
 from policies.bounds.fluid import least_each
-from policies.dispatch.fleet import Machine, kinds_of
+from policies.machines import Machine, kinds_of
 from policies.solvers import Program, solve
 
 

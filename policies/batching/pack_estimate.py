@@ -34,7 +34,7 @@ def estimate(sequences: Batch, prices: PackPrices, fill: float) -> Estimate:
     shared = max(overhead, prices.floor - per_token * full)
     alone = np.maximum(overhead, prices.floor - seconds)
     each = seconds + np.where(2 * length > prices.room, alone, shared * length / full)
-    least = seconds + prices.fixed * length / prices.room  # where every pack is full
+    least = seconds + (prices.fixed + prices.run) * length / prices.room  # where every pack is full, and of one tenant
     return Estimate(each, least, shared + per_token * full)
 
 

@@ -73,8 +73,17 @@ class PackPrices:
             squares = np.where(np.bincount(place) == 1, widths.astype(np.float64) ** 2, squares)
         seconds = self.fixed + self.token * widths + self.square * squares
         if self.run:
-            seconds += self.run * np.bincount(_by_run(place, lengths, tenants)[0])
+            seconds += self.run * _runs(place, tenants, len(widths))
         return widths, np.maximum(seconds, self.floor)
+
+
+def _runs(place: Array, tenants: Array, packs: int) -> Array:
+    """How many tenants each pack holds; int64 [packs]."""
+    base = int(tenants.max()) + 1
+    seen = np.zeros(packs * base, dtype=bool)
+    seen[place * base + tenants] = True
+    runs: Array = seen.reshape(packs, base).sum(axis=1)
+    return runs
 
 
 def _by_run(place: Array, lengths: Array, tenants: Array) -> tuple[Array, Array]:

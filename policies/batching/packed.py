@@ -3,16 +3,16 @@
 The idea: with attention over each sequence apart, a row of several sequences needs no padding; its cost is
 max(floor, fixed + run * adapter runs + token * tokens + square * sum of squared lengths), so sequences can be priced
 one by one for dispatch, and a micro-batch is one row as full as possible. Dispatch exchanges sequences of a length
-class; form() then packs by best-fit decreasing (see `packing`). Sources: LobRA (arXiv 2509.01193) pads and leaves
-packing open; best-fit decreasing is Johnson's (1973), the prices of a class are our own.
+class; form() then packs by best-fit decreasing, or better (see `packing`). Sources: LobRA (arXiv 2509.01193) pads and
+leaves packing open; best-fit decreasing is Johnson's (1973), the prices of a class are our own.
 
 Limits. Before packing nobody knows the micro-batches, so loads() charges the fixed part by share: s / (fill * budget)
 of it for a sequence of s tokens, the whole for one longer than half the budget, which seldom shares its bin well.
 A replica with very few sequences costs more than that, and one that has fewer micro-batches than stages costs less: the
 bubble is charged for full micro-batches, while form() would cut smaller ones. The number of adapter runs is estimated
-as if sequences were drawn at random from the buckets, and packing does not try to reduce it. A bin may hold any mix of
-sequences up to the budget: memory is assumed to depend on tokens alone. Packed attention is assumed to cost what its
-squared lengths say; short sequences may cost more.
+as if sequences were drawn at random from the buckets; packing on one stage then finds fewer, by giving tenants bins of
+their own. A bin may hold any mix of sequences up to the budget: memory is assumed to depend on tokens alone. Packed
+attention is assumed to cost what its squared lengths say; short sequences may cost more.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,11 @@
 """Which bins a replica's sequences go to: few for throughput, more and even ones where a pipeline would wait.
 
-With one stage the fewest bins are the cheapest: only the fixed part depends on them. With pp stages the replica also
-waits (pp - 1) times for its longest micro-batch, so smaller micro-batches can pay although there are more of them.
-Tried are the token budget divided by 1, 2, 3, 4, 6, 8 (never below the longest sequence), each packed by best-fit
-decreasing and again balanced over the same number of bins; the closed form of the pipeline decides.
+With one stage the fewest bins are the cheapest where only the fixed part depends on them; so where best fit leaves more
+than there must be, pairs are tried. Where every adapter run costs something, bins of single tenants are tried too. With
+pp stages the replica also waits (pp - 1) times for its longest micro-batch, so smaller micro-batches can pay although
+there are more of them. Tried are the token budget divided by 1, 2, 3, 4, 6, 8 (never below the longest sequence), each
+packed by best-fit decreasing and again balanced over the same number of bins; the closed form of the pipeline decides.
+Limits: which tenants share a replica, and how many a pipeline's micro-batch mixes, is not optimised.
 """
 
 from dataclasses import dataclass
@@ -11,8 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lobra.batch import Array, Batch
-from policies.batching.bins import balanced, best_fit, best_fit_runs
+from policies.batching.bins import FEW, balanced, best_fit, best_fit_runs, by_pairs, by_tenant
 from policies.batching.pack_prices import PackPrices
+
+PAIRED = 1500  # bins times sequences: with more, looking for pairs takes more time than it saves; pipelines never do
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +39,10 @@ def pack(lengths: Array, tenants: Array, prices: PackPrices, splits: tuple[int, 
     sizes = prices.sizes(lengths)
     if prices.stages == 1:
         found = _priced(_fitted(sizes, tenants, prices, prices.room), lengths, tenants, prices)
-        if len(found.widths) == 1 or found.seconds.min() > prices.floor:
+        if prices.run and prices.align != "run" and len(found.widths) > 1 and len(lengths) <= FEW:
+            place = by_tenant(sizes.tolist(), tenants.tolist(), prices.room)
+            found = min(found, _priced(place, lengths, tenants, prices), key=_total)
+        if len(found.widths) == 1 or prices.floor <= prices.fixed or found.seconds.min() > prices.floor:
             return found
         return _evened(found, lengths, tenants, prices)
     best: Bins | None = None
@@ -54,11 +61,20 @@ def pack(lengths: Array, tenants: Array, prices: PackPrices, splits: tuple[int, 
     return best
 
 
+def _total(bins: Bins) -> float:
+    return bins.total
+
+
 def _fitted(sizes: Array, tenants: Array, prices: PackPrices, limit: int) -> list[int]:
-    """Best fit decreasing with bins of `limit` tokens."""
+    """Few bins of `limit` tokens: best fit decreasing, and pairs where that may have left one too many."""
     if prices.align == "run":
         return best_fit_runs(sizes, tenants, limit, prices.round_to)
-    return best_fit(sizes, limit)
+    place = best_fit(sizes, limit)
+    last = max(place)
+    if last * limit < sizes.sum() or (last + 1) * len(place) > PAIRED or prices.stages > 1:
+        return place
+    paired = by_pairs(sizes.tolist(), limit)
+    return paired if max(paired) < last else place
 
 
 def _evened(found: Bins, lengths: Array, tenants: Array, prices: PackPrices) -> Bins:
@@ -74,4 +90,5 @@ def _evened(found: Bins, lengths: Array, tenants: Array, prices: PackPrices) -> 
 def _priced(placed: list[int], lengths: Array, tenants: Array, prices: PackPrices) -> Bins:
     place = np.array(placed)
     widths, seconds = prices.pack_seconds(place, lengths, tenants)
-    return Bins(place, widths, seconds, float(seconds.sum() + (prices.stages - 1) * seconds.max()))
+    waiting = (prices.stages - 1) * seconds.max() if prices.stages > 1 else 0.0
+    return Bins(place, widths, seconds, float(seconds.sum() + waiting))

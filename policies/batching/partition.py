@@ -2,21 +2,21 @@
 
 Sequences are grouped by the candidate width they are rounded up to, so the dynamic programme of the paper (Eq. 4) runs
 over U distinct candidates instead of n sequences: cost_j[i] = min over k < i of cost_{j-1}[k] + u_i (C_i - C_k), with
-u the ascending candidates (or their prices, ascending too) and C the cumulated counts. The cost u_i (C_i - C_k) is
-Monge, so the best k grows with i; and one bucket more never makes a prefix dearer, so k >= i never wins and u_i C_i can
-wait until after the minimum. A layer is a few dense minima of differences: at the ends of blocks of about sqrt(U)
-positions first, then inside each block over the window that its ends leave. Where a boundary is forced, no bucket may
-reach across it; that cuts blocks and windows and leaves the rest as it is. O(R U sqrt(U)) at memory speed.
+u the ascending candidates (or their prices, ascending too) and C the cumulated counts. Seen from candidate i, every
+begin k is a line of slope -C_k, and a layer is the lower envelope of lines: the lower convex hull of the points
+(C_k, cost_{j-1}[k]), touched by a tangent of slope u_i. One bucket more never makes a prefix dearer, so k >= i never
+wins and every i may look at the same hull. From layer to layer the hull changes little: points above the chords of the
+old one are out at once. Where a boundary is forced, no bucket may reach across it, and what lies between two such
+boundaries has a hull of its own. O(R U) elements in some dozens of array operations a layer.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from lobra.batch import Array
 
-STRIDE = 128  # positions of a block: the matrix of its window stays in the cache
-KEPT = 512  # candidates up to which all products width * count are kept
+NEAR = 1e-12  # of a cost: what rounding may hide; points so close above a chord are looked at exactly
 
 
 def choose_boundaries(
@@ -36,10 +36,7 @@ def choose_boundaries(
     fences = np.concatenate([[0], fences[fences < last]])
     if len(fences) > number:
         raise ValueError(f"{len(fences) - 1} forced boundaries and the last one are more than {number}")
-    lines = _Lines(width, count, _blocks(fences, last))
-    costs = [np.where(np.arange(last + 1) <= (fences[1] if len(fences) > 1 else last), width * count, np.inf)]
-    for _ in range(min(number, last) - 2):
-        costs.append(lines.layer(costs[-1]))
+    costs = list(_layers(width, count, np.append(fences, last).tolist(), max(1, min(number, last) - 1)))
     ends = [last]
     for cost in reversed(costs[: number - 1]):
         end = ends[-1]
@@ -51,57 +48,57 @@ def choose_boundaries(
     return chosen
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Neighbouring positions with the same earliest begin of their last bucket."""
+def _layers(width: Array, count: Array, fences: list[int], layers: int) -> Iterator[Array]:
+    """The least cost of the first i candidates, [U + 1], with one bucket, two, ...; inf where a fence forbids it."""
+    whole = width * count
+    cost = np.where(np.arange(len(whole)) <= fences[1], whole, np.inf)
+    yield cost
+    fenced = np.isin(np.arange(len(whole)), fences) if len(fences) > 2 else None
+    hull = np.zeros(1, dtype=np.int64)
+    for layer in range(1, layers):
+        reach = fences[min(layer, len(fences) - 1)]  # so far a bucket may have ended; the next ends a fence further
+        hull = _lower_hull(count[: reach + 1], cost[: reach + 1], hull, fenced)
+        x, y = count[hull], cost[hull]
+        slopes = (y[1:] - y[:-1]) / (x[1:] - x[:-1])
+        limits = fences[: layer + 2]
+        corners = np.searchsorted(hull, limits).tolist()
+        touched = [
+            first + slopes[first:last].searchsorted(width[low + 1 : high + 1])
+            for low, high, first, last in zip(limits[:-1], limits[1:], corners[:-1], corners[1:], strict=True)
+        ]
+        at = touched[0] if len(touched) == 1 else np.concatenate(touched)
+        inside = slice(1, limits[-1] + 1)
+        cost = np.full(len(whole), np.inf)
+        cost[0] = 0.0
+        cost[inside] = whole[inside] + (y[at] - x[at] * width[inside])
+        yield cost
 
-    first: int
-    last: int
-    low: int  # the earliest begin: where the bucket before the last forced boundary ends
+
+def _lower_hull(x: Array, y: Array, guess: Array, fenced: Array | None) -> Array:
+    """Positions of the corners of the lower convex hulls between fenced points, x ascending; guess: of ones like them.
+
+    Points behind the last one of the guess are all looked at.
+    """
+    if guess[-1] < len(x) - 1:
+        guess = np.append(guess, np.arange(guess[-1] + 1, len(x)))
+    if len(guess) < len(x):
+        under = y * (1 - NEAR) < np.interp(x, x[guess], y[guess])
+        under[guess] = True
+        guess = np.flatnonzero(under)
+    return _corners(x, y, guess, fenced)
 
 
-def _blocks(fences: Array, last: int) -> tuple[_Block, ...]:
-    edges = np.unique(np.concatenate([np.arange(0, last, STRIDE), fences, [last]]))
-    lows = fences[np.searchsorted(fences, edges[1:]) - 1].tolist()
-    return tuple(_Block(*block) for block in zip((edges[:-1] + 1).tolist(), edges[1:].tolist(), lows, strict=True))
-
-
-class _Lines:
-    """What a bucket that begins behind candidate k and ends at candidate i costs, less a term of i alone."""
-
-    def __init__(self, width: Array, count: Array, blocks: tuple[_Block, ...]) -> None:
-        self._width, self._count, self._blocks = width, count, blocks
-        self._kept = np.multiply.outer(count, width) if len(width) <= KEPT else None  # [k, i]
-        self._whole = width * count
-        self._room = np.empty((len(width), STRIDE))
-
-    def layer(self, cost: Array) -> Array:
-        """The least cost of the first i candidates, [U + 1], with one bucket more than `cost` allows."""
-        best = np.zeros(len(cost))
-        begin = 0
-        for block, choice in zip(self._blocks, self._choices(cost), strict=True):
-            begin, end = max(begin, block.low), choice + 1
-            inside = slice(block.first, block.last + 1)
-            options = self._room[: end - begin, : block.last + 1 - block.first]
-            np.subtract(cost[begin:end, None], self._products(slice(begin, end), inside), out=options)
-            np.minimum.reduce(options, axis=0, out=best[inside])
-            begin = choice
-        best += self._whole
-        return best
-
-    def _choices(self, cost: Array) -> list[int]:
-        """The best k at the last position of every block; where none is finite, the last that could be."""
-        choices, bound = [], len(cost)
-        for block in reversed(self._blocks):
-            begins = slice(block.low, min(block.last, bound))
-            options = cost[begins] - self._count[begins] * self._width[block.last]
-            place = int(options.argmin())
-            choices.append(block.low + place if options[place] < np.inf else begins.stop - 1)
-            bound = choices[-1] + 1
-        return choices[::-1]
-
-    def _products(self, begins: slice, ends: slice) -> Array:
-        if self._kept is not None:
-            return self._kept[begins, ends]
-        products: Array = np.multiply.outer(self._count[begins], self._width[ends])
-        return products
+def _corners(x: Array, y: Array, place: Array, fenced: Array | None) -> Array:
+    """These positions without those on or above a chord of their neighbours, until there is none but fenced ones."""
+    x, y = x[place], y[place]
+    while len(place) > 2:
+        right, up = x[1:] - x[:-1], y[1:] - y[:-1]
+        corner = np.empty(len(place), dtype=bool)
+        corner[0] = corner[-1] = True
+        np.less(up[:-1] * right[1:], up[1:] * right[:-1], out=corner[1:-1])
+        if fenced is not None:
+            corner |= fenced[place]
+        if corner.all():
+            break
+        x, y, place = x[corner], y[corner], place[corner]
+    return place

@@ -10,7 +10,6 @@ import numpy as np
 
 from lobra.batch import Array
 from lobra.rates import Loads
-from policies.evaluate import count_seconds
 
 
 def latency_bound(loads: Sequence[Loads], replicas: Sequence[int], counts: Array) -> float:
@@ -20,8 +19,14 @@ def latency_bound(loads: Sequence[Loads], replicas: Sequence[int], counts: Array
     too where all stages of a pipeline are equal and transfers take no time off. Where rows are packed it is as certain
     as the counts' own price of a full micro-batch.
     """
-    one = np.eye(len(counts), dtype=np.int64)
-    present = [count_seconds(kind, one) for kind, number in zip(loads, replicas, strict=True) if number > 0]
+    present = [_alone(kind) for kind, number in zip(loads, replicas, strict=True) if number > 0]
     if not present:
         return float("inf") if np.any(counts > 0) else 0.0
     return float(np.max(np.where(counts > 0, np.min(np.stack(present), axis=0), 0.0), initial=0.0))
+
+
+def _alone(loads: Loads) -> Array:
+    """Seconds of one sequence of each bucket on a machine of its own, by the exact evaluator's formula; float64 [J]."""
+    single = np.maximum(loads.floor, loads.fixed + loads.each)
+    longest = single if loads.longest is None else loads.longest
+    return np.where(loads.capacity > 0, single + (loads.stages - 1) * longest, np.inf)

@@ -19,11 +19,10 @@ import numpy as np
 from lobra.batch import Array
 from lobra.errors import Infeasible
 from lobra.rates import Loads
-from policies.bounds.fluid import least_each, priced_fluid
+from policies.bounds.fluid import Flow, least_each, priced_fluid
 
 ROUNDS = 8
 CLOSE = 1e-3  # relative: theta and F(theta) have met
-CERTAIN = 1 - 1e-9  # the solver's tolerance must not lift the bound above the truth
 
 Sizes = Sequence[Mapping[int, Loads]]  # of each kind: what micro-batches cost by the number of replicas that share them
 
@@ -46,30 +45,30 @@ def sharing_bound(sizes: Sizes, replicas: Sequence[int], counts: Array) -> float
 
 def shared_fluid(sizes: Sizes, replicas: Sequence[int], counts: Array) -> SharedFluid:
     """The fluid in which no sequence by itself takes much longer than the step; Infeasible where one fits nowhere."""
-    makespan, flow, size = _fluid(sizes, replicas, counts, np.inf)
-    best = SharedFluid(max(makespan * CERTAIN, _latency(sizes, replicas, counts)), makespan, flow, size)
+    found, size = _fluid(sizes, replicas, counts, np.inf)
+    best = SharedFluid(max(found.bound, _latency(sizes, replicas, counts)), found.seconds, found.flow, size)
     theta, low, high = best.bound, best.bound, np.inf
     for _ in range(ROUNDS if best.bound > 0 else 0):
         try:
-            makespan, flow, size = _fluid(sizes, replicas, counts, theta * (1 + 1e-9))
+            found, size = _fluid(sizes, replicas, counts, theta * (1 + 1e-9))
         except Infeasible:
             makespan = np.inf
-        bound = max(best.bound, min(theta, makespan * CERTAIN))
-        if makespan < np.inf:
-            best = SharedFluid(bound, makespan, flow, size)
+            best = replace(best, bound=max(best.bound, theta))
+        else:
+            makespan = found.seconds
+            best = SharedFluid(max(best.bound, min(theta, found.bound)), makespan, found.flow, size)
         if makespan > theta:
             low, high = theta, min(high, makespan)
         else:
             high = theta
-        best = replace(best, bound=bound)
         if high <= low * (1 + CLOSE):
             break
         theta = min((low + high) / 2, 2 * low)
     return best
 
 
-def _fluid(sizes: Sizes, replicas: Sequence[int], counts: Array, theta: float) -> tuple[float, Array, Array]:
-    """F(theta), its flow and the cheapest sizes; Infeasible where a sequence takes longer alone, wherever it is."""
+def _fluid(sizes: Sizes, replicas: Sequence[int], counts: Array, theta: float) -> tuple[Flow, Array]:
+    """F(theta) with its flow, and the cheapest sizes; Infeasible where a sequence takes longer alone everywhere."""
     each = np.full((len(sizes), len(counts)), np.inf)
     size = np.zeros(each.shape, dtype=np.int64)
     for kind, by_size in enumerate(sizes):
@@ -77,8 +76,7 @@ def _fluid(sizes: Sizes, replicas: Sequence[int], counts: Array, theta: float) -
             price = np.where(_alone(loads) <= theta, number * least_each(loads), np.inf)
             cheaper = price < each[kind]
             each[kind, cheaper], size[kind, cheaper] = price[cheaper], number
-    makespan, flow = priced_fluid(each, replicas, counts)
-    return makespan, flow, size
+    return priced_fluid(each, replicas, counts), size
 
 
 def _latency(sizes: Sizes, replicas: Sequence[int], counts: Array) -> float:

@@ -1,22 +1,24 @@
 """A fixed deployment, given as text: `1,1x6;2,1x1;8,1x1` is tp,pp x count, kind by kind.
 
 The form is that of the published plans, so the paper's own plans can be replayed; `,r32` adds recomputed layers of a
-stage and `/1024` sets a smaller micro-batch budget than what fits: `1,1,r32x16`, `1,8/1024x2`. Nothing is repaired: a
-plan that asks for too much is refused with what would fit. With batching and dispatch given, the plan is also judged,
-and bounded by its own fluid relaxation.
+stage, `,fsdp4` shards the frozen weights over four equal replicas each, and `/1024` sets a smaller micro-batch budget
+than what fits: `1,1,r32,fsdp4x16`, `1,8/1024x2`. Nothing is repaired: a plan that asks for too much is refused with
+what would fit. With batching and dispatch given, the plan is also judged, and bounded by the best that is known of its
+dispatch.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+
+import numpy as np
 
 from lobra.errors import BadInput, Infeasible
 from lobra.plan import Certificate, DeploymentPlan, ReplicaConfig
 from lobra.protocols import Batching, CostModel, DispatchPolicy, Workload
 from lobra.schedule import stage_sizes
 from lobra.spec import ClusterSpec, ModelSpec, Tenant
-from policies.bounds.fluid import fluid_bound
+from policies.bounds.best import best_bound, mean_bound
 from policies.deployment.classes import classes_of, table
 from policies.deployment.expected import Longest, LongestSequence, longest_sequence, planning_batches
 from policies.deployment.judge import Judge, within_reach
@@ -24,7 +26,7 @@ from policies.deployment.kinds import check_priced
 from policies.deployment.placement import Kind, place
 from policies.deployment.refusal import too_long
 
-_ITEM = re.compile(r"(\d{1,6}),(\d{1,6})(?:,r(\d{1,6}))?(?:/(\d{1,9}))?x(\d{1,6})")
+_ITEM = re.compile(r"(\d{1,6}),(\d{1,6})(?:,r(\d{1,6}))?(?:,fsdp(\d{1,6}))?(?:/(\d{1,9}))?x(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ class Fixed:
             )
 
     def _certificate(self, counts: Sequence[tuple[Kind, int]], plan: DeploymentPlan, judge: Judge) -> Certificate:
-        """Judged on the planning batches; the bound is the plan's own fluid relaxation (none where replicas share)."""
-        bound = 0.0
+        """Judged on the planning batches; bounded by the best that is known of its dispatch (not where they share)."""
+        bound, words = 0.0, "none: replicas share micro-batches"
         if not self.shared:
             kinds = [kind for kind, _ in counts]
             bounds = []
@@ -90,14 +92,13 @@ class Fixed:
                 classes = classes_of([batch], judge.batching, plan, judge.cost)
                 prices = table(classes, kinds, judge.batching, judge.cost)
                 numbers = [count for _, count in counts]
-                bounds.append(fluid_bound(prices.loads, numbers, classes.counts) * prices.certain)
-            bound = fmean(bounds)
+                bounds.append(best_bound(prices.loads, numbers, np.rint(classes.counts).astype(np.int64)))
+            proven = mean_bound(bounds)
+            bound, words = proven.seconds, proven.words("this plan alone on the planning batches in their buckets")
         return Certificate(
             expected_seconds=judge.seconds(plan),
             bound_seconds=bound,
-            bound="none: replicas share micro-batches"
-            if self.shared
-            else "fluid, without bubbles: this plan's best dispatch",
+            bound=words,
             solver="none",
             status="fixed",
             seed=self.seed,
@@ -111,15 +112,21 @@ def parse(text: str) -> tuple[Wish, ...]:
         match = _ITEM.fullmatch(part.strip())
         if match is None:
             raise BadInput(
-                f"replicas: {part.strip()!r} is not of the form tp,pp x count, such as 8,1x2 or 1,1,r32/1024x16, "
+                f"replicas: {part.strip()!r} is not of the form tp,pp x count, such as 8,1x2 or 1,1,r32,fsdp4/1024x16, "
                 f"parts joined by ';'"
             )
-        tp, pp, recompute, budget, count = (int(value) if value else 0 for value in match.groups())
+        tp, pp, recompute, fsdp, budget, count = (int(value) if value else 0 for value in match.groups())
         if not count:
             raise BadInput(f"replicas: {part.strip()!r} asks for 0 replicas; leave it out or ask for 1 or more")
-        if budget == 0 and match.group(4):
+        if budget == 0 and match.group(5):
             raise BadInput(f"replicas: {part.strip()!r} has a budget of 0 tokens; leave it out or give 1 or more")
-        wishes.append(Wish(ReplicaConfig(tp, pp, recompute), budget or None, count))
+        config = ReplicaConfig(tp, pp, recompute, fsdp if match.group(4) else 1)
+        if count % config.fsdp:
+            raise BadInput(
+                f"replicas: {part.strip()!r} shards weights over {config.fsdp} equal replicas each; ask for a multiple "
+                f"of {config.fsdp} replicas, such as {count + -count % config.fsdp}, not for {count}"
+            )
+        wishes.append(Wish(config, budget or None, count))
     return tuple(wishes)
 
 

@@ -25,11 +25,12 @@ from lobra.errors import BadInput
 from lobra.plan import Certificate, DeploymentPlan
 from lobra.protocols import Batching, CostModel, DispatchPolicy, Workload
 from lobra.spec import ClusterSpec, ModelSpec
-from policies.deployment.classes import Classes, awkward_seconds, classes_of, undominated
+from policies.deployment.classes import Classes, classes_of, undominated
 from policies.deployment.expected import Longest, paper_batch, planning_batches
 from policies.deployment.judge import Judge, unplayable, within_reach
 from policies.deployment.kinds import Recompute, Space
 from policies.deployment.problem import Problem, problem_of
+from policies.deployment.proof import proof
 from policies.deployment.rounds import Rounds, rounds
 from policies.deployment.sampled import deploy_sampled
 from policies.deployment.search import Best, Searched, search
@@ -37,9 +38,7 @@ from policies.deployment.sharing import group_table
 from policies.deployment.tau import Fluid, Search, ideal_seconds
 from policies.solvers import SolverName
 
-BOUND = (
-    "fluid without bubbles, over all mixes of kinds, on the planning batches in their buckets at the batching's prices"
-)
+SCOPE = "all mixes of these kinds on the planning batches in their buckets"
 Expectation = Literal["sampled", "mean", "paper"]
 
 
@@ -77,7 +76,7 @@ class Heterogeneous:
         """The fastest of the pool on the planning batches; Infeasible where nothing holds the longest sequence."""
         space = Space(self.candidates, self.recompute, self.budgets, self.fsdp)
         problem = problem_of(space, workload, self.longest, model=model, cluster=cluster, cost=cost, groups=self.groups)
-        problem.homogeneous()  # refuses at once what no kind holds
+        problem.homogeneous(self.groups)  # refuses at once what no kind holds
         batches = within_reach(planning_batches(workload, self.batches, self.seed))
         judge = Judge(batches, self.batching, self.dispatch, cost)
         menu = problem.menu(problem.kinds)  # buckets of a plan with every kind: budgets matter little to them
@@ -118,27 +117,26 @@ class Heterogeneous:
         self, problem: Problem, classes: Classes, best: Best, *, fluid: Fluid, found: Rounds | None
     ) -> Certificate:
         """What no plan of these kinds beats on the planning batches, and what of the gap is bubble."""
-        every = fluid.prices
-        relaxed = found.relaxed if found else None
-        bound, with_bubbles = relaxed.bound_seconds if relaxed else 0.0, found.with_bubbles if found else 0.0
-        if relaxed is not None and (fluid.prices.certain < 1 or self.groups > 1):
-            certain = self._fluid(problem, classes, certain=True)
-            every = certain.prices
-            relaxed = deploy_sampled(certain, classes.by_batch, _each(relaxed.bound_seconds, fluid, classes.by_batch))
-            bound = relaxed.bound_seconds if relaxed else 0.0
-        bound = max(awkward_seconds(np.min(every.alone, axis=0), classes.by_batch), bound)
+        relaxed, with_bubbles = found.relaxed if found else None, found.with_bubbles if found else 0.0
+        every, padded = self._fluid(problem, classes, certain=True), fluid.prices.certain >= 1
+        if relaxed is not None and (not padded or self.groups > 1):
+            expected = _each(relaxed.bound_seconds, fluid, classes.by_batch)
+            relaxed = deploy_sampled(every, classes.by_batch, expected)
+        levels = padded and self.groups == 1
+        proven, told = proof(every, classes, relaxed, found, known=best.seconds, levels=levels)
+        sharing = "" if self.groups == 1 else f", equal replicas sharing in groups of up to {self.groups}"
         pipelines = any(kind.config.pp > 1 for kind, _ in best.counts)
         return Certificate(
             expected_seconds=best.seconds,
-            bound_seconds=bound,
-            bound=BOUND if self.groups == 1 else f"{BOUND}, equal replicas sharing in groups of up to {self.groups}",
-            solver=relaxed.solver if relaxed else "none",
-            status=relaxed.status if relaxed else "limit",
+            bound_seconds=proven.seconds,
+            bound=proven.words(f"{SCOPE}{sharing}"),
+            solver=told.solver if told else "none",
+            status=told.status if told else "limit",
             seed=self.seed,
-            with_bubbles_seconds=min(max(bound, with_bubbles), best.seconds) if pipelines else None,
+            with_bubbles_seconds=min(max(proven.seconds, with_bubbles), best.seconds) if pipelines else None,
             kinds=len(problem.kinds),
             undominated=len(fluid.prices.kinds),
-            notice=relaxed.notice if relaxed else None,
+            notice=told.notice if told else None,
         )
 
 

@@ -81,11 +81,8 @@ def most(config: ReplicaConfig, cluster: ClusterSpec) -> int:
 
 
 def wording(counts: Counts) -> str:
-    """Counts as text: `8,1x2;1,1,r32x16`."""
-    return ";".join(
-        f"{kind.config.tp},{kind.config.pp}{f',r{kind.config.recompute}' if kind.config.recompute else ''}x{count}"
-        for kind, count in counts
-    )
+    """Counts as text: `8,1x2;1,1,r32,fsdp4x16`."""
+    return ";".join(f"{str(kind.config).strip('<>')}x{count}" for kind, count in counts)
 
 
 def inter_node_hops(replica: Replica, cluster: ClusterSpec) -> int:

@@ -10,7 +10,6 @@ from policies.deployment.expected import Longest, LongestSequence, longest_seque
 from policies.deployment.kinds import Space, kinds
 from policies.deployment.placement import Kind, most, place
 from policies.deployment.refusal import no_kind_fits, too_long
-from policies.deployment.sharing import group_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +36,13 @@ class Problem:
         replicas = place([(Kind(replace(kind.config, fsdp=1), kind.budget), 1) for kind in kinds], large)
         return DeploymentPlan(self.model, large, self.workload.tenants, replicas)
 
-    def homogeneous(self, *, shared: bool = False) -> tuple[tuple[Kind, int], ...]:
+    def homogeneous(self, groups: int | None = 1) -> tuple[tuple[Kind, int], ...]:
         """Kinds that hold the longest sequence, each with as many replicas as there is room for; Infeasible if none.
 
-        `shared`: all replicas of a kind together may hold what one cannot.
+        `groups`: so many replicas of a kind may hold together what one cannot; None: all of them.
         """
         counted = [(kind, whole_units(kind, self.cluster)) for kind in self.kinds]
-        together = [count if shared else max(group_sizes(kind, count, self.groups)) for kind, count in counted]
+        together = [count if groups is None else min(count, groups) for _, count in counted]
         reach = [kind.budget * number for (kind, _), number in zip(counted, together, strict=True)]
         options = tuple(option for option, tokens in zip(counted, reach, strict=True) if tokens >= self.longest.tokens)
         if options:

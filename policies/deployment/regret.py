@@ -56,16 +56,23 @@ def regret_of(
     *,
     tick: Callable[[], None] = lambda: None,
 ) -> Regret:
-    """The plan's regret under each of these cost models; `tick` is called after each of their plans."""
+    """The plan's regret under each of these cost models; `tick` is called twice a model: planned, judged."""
     if not costs:
         raise BadInput("regret: the number of draws is 0; at least 1 cost model is needed")
     rivals: dict[object, DeploymentPlan] = {}
+    owners: list[object] = []
     for cost in costs:
         made = planner.plan(workload, plan.model, plan.cluster, cost)
+        owners.append(made.replicas)
         if made.replicas != plan.replicas:
             rivals.setdefault(made.replicas, made)
         tick()
-    judged = [_judged(plan, list(rivals.values()), replace(judge, cost=cost, floors=())) for cost in costs]
+    judged: list[tuple[float, str]] = []
+    for cost, owner in zip(costs, owners, strict=True):
+        first = [rivals[owner]] if owner in rivals else []  # the fastest as a rule: others are broken off sooner
+        others = [rival for replicas, rival in rivals.items() if replicas != owner]
+        judged.append(_judged(plan, first + others, replace(judge, cost=cost, floors=())))
+        tick()
     relative = frozen([regret for regret, _ in judged], np.float64)
     return Regret(relative, tuple(winner for _, winner in judged), 1 + len(rivals))
 

@@ -29,6 +29,7 @@ class Rounds:
     counts: tuple[Counts, ...]
     relaxed: Outcome  # without bubbles: its bound is certified
     with_bubbles: float  # seconds that no plan of the fluid with the bubbles of full micro-batches beats
+    least: Array  # float64 [S], seconds that no plan of the fluid beats in each batch
 
 
 def rounds(fluid: Fluid, by_batch: Array) -> Rounds | None:
@@ -44,7 +45,7 @@ def rounds(fluid: Fluid, by_batch: Array) -> Rounds | None:
     tried = [counts for counts in (relaxed.counts, known) if counts is not None]
     prices = fluid.prices
     if not np.any(prices.stages > 1):
-        return Rounds(_sorted(fluid, by_batch, tried), relaxed, relaxed.bound_seconds)
+        return Rounds(_sorted(fluid, by_batch, tried), relaxed, relaxed.bound_seconds, expected)
     free = sampled_seconds(prices, relaxed.counts, by_batch, bubbles=False)
     upper = np.maximum(GUESS * free, _awkward(fluid, by_batch))
     for _ in range(CHARGED_ROUNDS):
@@ -63,7 +64,8 @@ def rounds(fluid: Fluid, by_batch: Array) -> Rounds | None:
     if last is not None:
         tried.append(last.counts)
     with_bubbles = max(relaxed.bound_seconds, last.bound_seconds if last else 0.0)
-    return Rounds(_sorted(fluid, by_batch, tried), relaxed, min(with_bubbles, float(known_seconds.mean())))
+    charged_bound = min(with_bubbles, float(known_seconds.mean()))
+    return Rounds(_sorted(fluid, by_batch, tried), relaxed, charged_bound, expected)
 
 
 def _relaxed(fluid: Fluid, by_batch: Array, expected: Array, known: Counts | None) -> Outcome | None:

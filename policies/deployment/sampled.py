@@ -22,7 +22,17 @@ import scipy.sparse
 
 from lobra.batch import Array
 from policies.deployment.classes import Table
-from policies.deployment.tau import SAFE, Fluid, Outcome, counts_of, fluid_seconds, ideal_seconds, integer_rows, most_of
+from policies.deployment.tau import (
+    ROUNDED,
+    Fluid,
+    Outcome,
+    counts_of,
+    fluid_seconds,
+    ideal_seconds,
+    integer_rows,
+    most_of,
+    tolerated,
+)
 from policies.solvers import Program, solve
 
 NEAR = np.geomspace(0.8, 1.4, 20)  # tangents around the expected times: neighbours 3 % apart
@@ -65,37 +75,49 @@ class _Scaled:
     """The batches in units of their ideal steps, so that numbers are around 1."""
 
     amounts: Array  # float64 [S, J]
+    each: Array  # float64 [P], of a sequence
     working: Array  # float64 [S, K], share of the time that a replica is not waiting for a bubble to pass
     expected: Array  # float64 [S]
     weights: Array  # float64 [S], of each batch's time in the mean; sum 1
 
 
 def deploy_sampled(
-    fluid: Fluid, by_batch: Array, expected: Array, upper: Array | None = None, *, whole: bool = True
+    fluid: Fluid,
+    by_batch: Array,
+    expected: Array,
+    upper: Array | None = None,
+    *,
+    whole: bool = True,
+    prices: Array | None = None,
 ) -> Outcome | None:
     """The counts whose fluid steps of these batches [S, J] are shortest on average; None where no point was found.
 
     expected: seconds of each batch around which the tangents lie closely, [S]. upper: T_ub of each batch [S], against
     which the bubbles of full micro-batches are charged; None leaves bubbles out. The bound then holds for plans that no
     batch takes longer with. `whole=False` relaxes counts to fractions: a bound in milliseconds, its counts floored.
+    prices: of a sequence in each batch, where they differ, [S, K, J]; none below those of the table.
     """
-    prices = fluid.prices
-    usable = (by_batch[:, None, :] > 0) & np.isfinite(prices.each)
-    working = np.ones((len(by_batch), len(prices.kinds)))
+    known = fluid.prices
+    each = np.broadcast_to(known.each, (len(by_batch), *known.each.shape)) if prices is None else prices
+    usable = (by_batch[:, None, :] > 0) & np.isfinite(each)
+    working = np.ones((len(by_batch), len(known.kinds)))
     if upper is not None:
-        usable &= prices.alone <= upper[:, None, None]
-        working -= np.clip(prices.bubbles / upper[:, None], 0.0, 1.0)
+        usable &= known.alone <= upper[:, None, None]
+        working -= np.clip(known.bubbles / upper[:, None], 0.0, 1.0)
     if not np.all(usable.any(axis=1) | (by_batch <= 0)):
         return None
-    scales = np.array([ideal_seconds(prices, amounts, fluid.cluster.gpus) for amounts in by_batch])
+    scales = np.array([ideal_seconds(known, amounts, fluid.cluster.gpus) for amounts in by_batch])
     batch, kind, cell = np.nonzero(usable)
-    columns = _Columns(batch, kind, cell, kinds=len(prices.kinds), batches=len(by_batch))
-    scaled = _Scaled(by_batch / scales[:, None], working, expected / scales, scales / scales.sum())
+    columns = _Columns(batch, kind, cell, kinds=len(known.kinds), batches=len(by_batch))
+    scaled = _Scaled(
+        by_batch / scales[:, None], each[batch, kind, cell], working, expected / scales, scales / scales.sum()
+    )
     solution = solve(_program(fluid, columns, scaled, whole=whole), **fluid.search.limits)
     if solution.values is None:
         return None
     unit = float(scales.mean())
-    bound = max(solution.bound, 1.0) * unit * SAFE  # no step is faster than an ideal one
+    margin = tolerated(fluid, len(np.unique(batch * by_batch.shape[1] + cell)) + 4 * len(by_batch))
+    bound = max(solution.bound - margin, 1.0) * unit * ROUNDED  # no step is faster than an ideal one
     counts = counts_of(fluid, solution.values[columns.counts : columns.tau])
     return Outcome(counts, bound, solution.status, solution.solver, solution.notice)
 
@@ -120,9 +142,7 @@ def _program(fluid: Fluid, columns: _Columns, scaled: _Scaled, *, whole: bool) -
     )
     share = scaled.working * prices.units
     load = _sparse(
-        np.concatenate(
-            [prices.each[columns.kind, columns.cell] * amounts[columns.batch, columns.cell], -share.ravel()]
-        ),
+        np.concatenate([scaled.each * amounts[columns.batch, columns.cell], -share.ravel()]),
         np.concatenate([columns.batch * kinds + columns.kind, np.arange(batches * kinds)]),
         np.concatenate([pairs, np.tile(columns.counts + np.arange(kinds), batches)]),
         (batches * kinds, number),

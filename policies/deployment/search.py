@@ -140,19 +140,19 @@ def _improved(match: _Match, best: Best, plays: int) -> Best:
 
 def _equal(problem: Problem, classes: Classes, judge: Judge) -> list[Counts]:
     """The homogeneous plans, fastest fluid first."""
-    options = problem.homogeneous()
-    prices = _prices(problem, classes, options, judge)
+    options = problem.homogeneous(problem.groups)
     seconds = [
-        float(sampled_seconds(prices.rows([row]), [count], classes.by_batch).mean())
-        for row, (_, count) in enumerate(options)
+        float(sampled_seconds(_prices(problem, classes, (option,), judge), [option[1]], classes.by_batch).mean())
+        for option in options
     ]
     return [(options[place],) for place in sorted(range(len(options)), key=lambda place: seconds[place])]
 
 
 def _prices(problem: Problem, classes: Classes, counts: Counts, judge: Judge) -> Table:
-    """What the classes cost on these kinds, in groups where replicas may share."""
-    kinds = [kind for kind, _ in counts]
-    return group_table(classes, kinds, judge.batching, judge.cost, cluster=problem.cluster, groups=problem.groups)
+    """What the classes cost on these kinds, in groups where replicas may share; pipelines alone may share, too."""
+    kinds, groups = [kind for kind, _ in counts], problem.groups
+    loose = len(kinds) == 1 and kinds[0].config.pp > 1
+    return group_table(classes, kinds, judge.batching, judge.cost, cluster=problem.cluster, groups=groups, loose=loose)
 
 
 def _distinct(candidates: Iterable[Counts]) -> Iterator[Counts]:

@@ -30,8 +30,10 @@ from policies.deployment.classes import Table
 from policies.deployment.placement import most
 from policies.deployment.sharing import needed
 from policies.solvers import Program, Solution, SolverName, solve
+from policies.solvers.highs import DUAL_TOLERANCE
 
-SAFE = 1 - 2e-6  # times a bound: solvers keep rows and duals to 1e-7..1e-6, which once lifted one 5.5e-7 too high
+SEARCH_TOLERANCE = 1e-6  # of both solvers, for rows and for objectives that count as equal
+ROUNDED = 1 - 1e-12  # times a bound: our own arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def deploy(fluid: Fluid, amounts: Array, upper_seconds: float = np.inf) -> Outco
     scale = ideal_seconds(prices, amounts, fluid.cluster.gpus)
     working = 1.0 - np.clip(prices.bubbles / upper_seconds, 0.0, 1.0)
     solution = solve(_program(fluid, amounts / scale, usable, working), **fluid.search.limits)
-    return _outcome(fluid, solution, scale)
+    return _outcome(fluid, solution, scale, int(np.count_nonzero(usable.any(axis=0))))
 
 
 def ideal_seconds(prices: Table, amounts: Array, gpus: int) -> float:
@@ -210,10 +212,25 @@ def _rooms(prices: Table, cluster: ClusterSpec) -> tuple[Array, Array]:
     return np.stack(rows), np.array(limits)
 
 
-def _outcome(fluid: Fluid, solution: Solution, scale: float) -> Outcome | None:
+def tolerated(fluid: Fluid, columns: float) -> float:
+    """By how much a solver's tolerance may lift a program's bound: objectives are about 1.
+
+    What is optimal within the tolerance has reduced costs of -1e-7 at the least, so the true optimum is lower by 1e-7
+    times the sum of all columns at the most: numbers of units, and `columns` others of 1 at the most (flows into a
+    class sum to tau). A search leaves out what improves its point by less than 1e-6, and that point may violate rows by
+    as much (one of 200 small instances had a bound 5.6e-7 too high).
+    """
+    gpus = fluid.prices.gpus * fluid.prices.units
+    return 2 * SEARCH_TOLERANCE + DUAL_TOLERANCE * (fluid.cluster.gpus / float(gpus.min()) + columns)
+
+
+def _outcome(fluid: Fluid, solution: Solution, scale: float, rows: int) -> Outcome | None:
+    """The plan, and the bound that the solver's tolerance leaves."""
     if solution.values is None:
         return None
-    best_tau = -solution.bound if np.isfinite(solution.bound) else 1.0  # tau is 1 at most
+    best_tau = 1.0  # at most
+    if np.isfinite(solution.bound):
+        best_tau = min(best_tau, tolerated(fluid, rows + 1) - solution.bound)
     bound = scale / max(best_tau, 1e-12)
     counts = counts_of(fluid, solution.values[-1 - len(fluid.prices.kinds) : -1])
-    return Outcome(counts, bound * SAFE, solution.status, solution.solver, solution.notice)
+    return Outcome(counts, bound * ROUNDED, solution.status, solution.solver, solution.notice)

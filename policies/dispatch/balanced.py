@@ -8,13 +8,15 @@ is never slower than those. Measured on the released planner's 21 instances: 0.3
 rounding does, since the loss is in dealing a group's counts to its members.
 
 Fleets of 64 machines or more begin otherwise: the second fluid charges each kind for what the first cost it once
-rounded, chunks are cut to the level of a kind, and the slowest machines exchange in pairs before single ones do. On
-1,024 GPUs and 15,552 sequences that takes 40 CPU ms and ends 1.2 % above the best bound (benchmarks/bench_dispatch.py).
+rounded, chunks are cut to the level of a kind, the slowest machines exchange in pairs before single ones do, and they
+do a third of the work. On 1,024 GPUs and 15,552 sequences that takes 65 CPU ms and ends 0.4 % above the best bound;
+without kicks 37 ms and 0.7 % (benchmarks/bench_dispatch.py, medians).
 
 Limits. Counts are judged by what batching says of them (`Loads`): exact for padding, an estimate for packing, where
 `repair` then moves single sequences between formed micro-batches while the true maximum falls (measured on 832
 sequences and 16 GPUs: 1.5-6 %; 20 tries suffice for 8 replicas). No optimum is proven here; `policies.bounds` says how
-far away it can be. Single starved steps end up to 11 % above their bound, where the median ends 0.05 % above it.
+far away it can be. Starved steps end 0.05 % above the configuration bound in the median; single ones, small fleets of 7
+to 40 machines with two or three sequences each, 1-3 %.
 """
 
 from collections.abc import Sequence
@@ -27,10 +29,10 @@ from lobra.errors import BadInput
 from lobra.plan import DeploymentPlan
 from lobra.protocols import Batching, CostModel
 from lobra.rates import Assignment
-from policies.bounds.fluid import fluid, least_each
+from policies.bounds.fluid import Flow, least_each, priced_fluid
 from policies.bounds.latency import latency_bound
 from policies.dispatch.cheapest import deal_by_length
-from policies.dispatch.fleet import Fleet, Machine, bucket_counts, fleet_of
+from policies.dispatch.fleet import Fleet, bucket_counts, fleet_of
 from policies.dispatch.local_search import CLOSE, LARGE, improve
 from policies.dispatch.repair import repaired
 from policies.dispatch.rounding import round_flow, spread
@@ -38,6 +40,7 @@ from policies.dispatch.shares import shares_of
 from policies.dispatch.state import State, state_of
 from policies.dispatch.tables import Split, Tables, tables_of
 from policies.dispatch.uniform import deal
+from policies.machines import Machine
 
 UNEVEN = 0.01  # of the makespan: overheads of kinds that differ by more call for a second fluid
 
@@ -46,7 +49,7 @@ UNEVEN = 0.01  # of the makespan: overheads of kinds that differ by more call fo
 class Balanced:
     """The slowest replica as fast as can be."""
 
-    work: int = 160  # exchanges looked for after the first descent, more in large fleets; 0: descend only
+    work: int = 160  # exchanges looked for after the first descent, fewer in large fleets; 0: descend only
     repair: int = 0  # exchanges of single sequences tried on formed micro-batches; pays where rows are packed
     seed: int = 0
     split: Split = "even"  # how a bucket's micro-batches are counted; "full" as the paper's planner does
@@ -91,12 +94,13 @@ class Balanced:
 def _start(fleet: Fleet, tables: Tables, counts: Array) -> tuple[State, float]:
     """The best of the rounded fluids, and a bound."""
     sizes, large = fleet.sizes.tolist(), len(fleet.kind) >= LARGE
+    each = np.stack([least_each(loads) for loads in fleet.loads])
     bound, best = latency_bound(fleet.loads, sizes, counts), None
     guesses = [None] if large else _bubble_guesses(fleet, counts)
     for turn, bubbles in enumerate(guesses):
-        makespan, flow = fluid(fleet.loads, sizes, counts, bubbles)
-        bound = max(bound, makespan) if bubbles is None else bound
-        whole = round_flow(flow, counts, fleet.fits)
+        found = priced_fluid(each, sizes, counts, bubbles)
+        bound = max(bound, found.seconds) if bubbles is None else bound
+        whole = round_flow(found.flow, counts, fleet.fits)
         for thin in (False,) if large else (False, True):
             state = state_of(tables, fleet.kind, spread(fleet, whole, thin=thin, cut=large))
             if best is None or state.makespan < best.makespan:
@@ -104,18 +108,17 @@ def _start(fleet: Fleet, tables: Tables, counts: Array) -> tuple[State, float]:
         if best is not None and best.makespan <= bound * (1 + CLOSE):
             break
         if large and not turn:
-            guesses += _overheads(fleet, state, flow, UNEVEN * makespan)
+            guesses += _overheads(fleet, state, each, found)
     assert best is not None
     return best, bound
 
 
-def _overheads(fleet: Fleet, state: State, flow: Array, much: float) -> list[Array | None]:
+def _overheads(fleet: Fleet, state: State, each: Array, found: Flow) -> list[Array | None]:
     """Seconds by which machines of a kind are busy longer than the fluid says, float64 [K], if kinds differ by much."""
-    each = np.stack([least_each(loads) for loads in fleet.loads])
-    fluid_seconds = np.sum(flow * np.where(np.isfinite(each), each, 0.0), axis=1)
+    fluid_seconds = np.sum(found.flow * np.where(np.isfinite(each), each, 0.0), axis=1)
     seconds = np.bincount(fleet.kind, weights=state.seconds, minlength=len(fleet.loads))
     overheads: Array = np.maximum(seconds / fleet.sizes - fluid_seconds / fleet.sizes, 0.0)
-    return [overheads] if np.ptp(overheads) > much else []
+    return [overheads] if np.ptp(overheads) > UNEVEN * found.seconds else []
 
 
 def _bubble_guesses(fleet: Fleet, counts: Array) -> list[Array | None]:

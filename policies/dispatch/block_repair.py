@@ -6,7 +6,7 @@ slots are formed again, and it stays if every replica of either then ends below 
 slot, two a move tried. Limits: which sequence of a bucket moves is not asked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +14,13 @@ import numpy as np
 from lobra.batch import Array, Bucket
 from lobra.protocols import Batching, CostModel
 from policies.dispatch.block_dealing import Sharing
-from policies.evaluate import work_seconds
+from policies.dispatch.slot_prices import Held, SlotPrices, share_of, slot_prices
 
 GAIN = 1e-9
 CLOSE = 1e-3  # above the mean of all replicas: what is left is hardly worth its tries
+NEVER = 1e15  # seconds of a sequence where it does not fit: finite, since it is subtracted from its like
 TARGETS = 6  # replicas with the least to do, whose slots may take a sequence
 
-Held = tuple[Array, ...]  # [J], positions in each bucket, ascending
 Move = tuple[int, int, int, int]  # slot that gives, slot that takes, bucket given, bucket returned or -1
 
 
@@ -30,8 +30,7 @@ class Placed:
 
     buckets: tuple[Bucket, ...]
     sharing: Sharing
-    batching: Batching
-    cost: CostModel
+    prices: SlotPrices
     held: list[Held]  # [S]
     of_slots: Array  # float64 [S]
     seconds: Array  # float64 [R]
@@ -47,7 +46,8 @@ class Placed:
             for row in zip(ends.tolist(), counts.tolist(), strict=True)
         ]
         slots = sharing.slots
-        placed = cls(buckets, sharing, batching, cost, held, np.zeros(len(held)), np.zeros(len(slots.above)))
+        prices = slot_prices(buckets, sharing, batching, cost)
+        placed = cls(buckets, sharing, prices, held, np.zeros(len(held)), np.zeros(len(slots.above)))
         placed.of_slots[:] = [placed.price(slot, positions) for slot, positions in enumerate(held)]
         placed.seconds[:] = slots.seconds(placed.of_slots)
         return placed
@@ -59,19 +59,11 @@ class Placed:
 
     def share(self, held: Held) -> tuple[Bucket, ...]:
         """These positions as parts of buckets."""
-        return tuple(
-            Bucket(bucket.width, bucket.sequences.take(positions))
-            for bucket, positions in zip(self.buckets, held, strict=True)
-            if len(positions)
-        )
+        return share_of(self.buckets, held)
 
     def price(self, slot: int, held: Held) -> float:
         """True seconds of a slot if it held these positions."""
-        if not any(map(len, held)):
-            return 0.0
-        machine = self.sharing.slots.machines[slot]
-        work = self.batching.form(self.share(held), machine.replica, self.cost, group=machine.group)
-        return work_seconds(work, machine.replica, self.cost)
+        return self.prices.seconds(slot, held) if any(map(len, held)) else 0.0
 
 
 def repair_blocks(placed: Placed, tries: int) -> None:
@@ -91,38 +83,30 @@ def repair_blocks(placed: Placed, tries: int) -> None:
 
 
 def _each(sharing: Sharing, slot: int) -> Array:
-    """What a sequence of each bucket is expected to add to a slot, float64 [J]; infinity where it does not fit."""
+    """What nothing, then a sequence of each bucket, is expected to add to a slot; float64 [1 + J]."""
     loads = sharing.sizes[sharing.slots.kind[slot]].get(int(sharing.slots.size[slot]))
-    if loads is None:
-        return np.full(len(sharing.counts), np.inf)
-    return np.where(loads.capacity > 0, loads.each, np.inf)
+    fits = np.zeros(len(sharing.counts), dtype=bool) if loads is None else loads.capacity > 0
+    return np.append(0.0, np.where(fits, 0.0 if loads is None else loads.each, NEVER))
 
 
 def _promising(placed: Placed, each: Array, refused: set[Move]) -> Move | None:
     """The move with the least expected maximum over all replicas it concerns, not refused yet."""
     slowest = int(np.argmax(placed.seconds))
     best, least = None, placed.makespan * (1 - GAIN)
-    slots, takers = placed.sharing.slots, [taker for taker in _takers(placed) if np.isfinite(each[taker]).any()]
-    tops = np.array([placed.seconds[list(members)].max() for members in slots.members])
+    slots, takers = placed.sharing.slots, list(_takers(placed))
+    tops = {slot: _top(placed, slots.members[slot]) for slot in {*takers, *slots.above[slowest]}}
     for giver in slots.above[slowest]:
-        given = _filled(placed.held[giver])
-        for taker in takers if given else ():
-            if taker == giver:
-                continue
-            back = [-1, *_filled(placed.held[taker])]
-            away = each[giver][given][:, None] - np.append(each[giver], 0.0)[back]  # -1 reads the last: nothing
-            come = each[taker][given][:, None] - np.append(each[taker], 0.0)[back]
-            worse = _worse(placed, giver, taker, tops=tops, away=away, come=come)
-            if not worse.min() < least:
-                continue
-            for place in np.argsort(worse, axis=None, kind="stable").tolist():
-                row, column = divmod(place, len(back))
-                if not worse[row, column] < least:
-                    break
-                move = (giver, taker, given[row], back[column])
-                if move not in refused and given[row] != back[column]:
-                    best, least = move, float(worse[row, column])
-                    break
+        given = np.array(_filled(placed.held[giver]), dtype=np.int64)
+        others = [taker for taker in takers if taker != giver]
+        if not len(given) or not others:
+            continue
+        worse = _worse(placed, each, giver, others, given=given, tops=tops)
+        for move in refused:
+            if move[0] == giver and move[1] in others:
+                worse[others.index(move[1]), np.searchsorted(given, move[2]), move[3] + 1] = np.inf
+        taker, row, column = np.unravel_index(int(worse.argmin()), worse.shape)
+        if worse[taker, row, column] < least:
+            best, least = (giver, others[taker], int(given[row]), int(column) - 1), float(worse[taker, row, column])
     return best
 
 
@@ -137,20 +121,35 @@ def _takers(placed: Placed) -> Iterator[int]:
     yield from dict.fromkeys(slot for replica in order for slot in reversed(slots.above[replica]))
 
 
-def _worse(placed: Placed, giver: int, taker: int, *, tops: Array, away: Array, come: Array) -> Array:
-    """Expected seconds of the slowest replica of two slots if one loses `away` and the other gains `come`.
+def _worse(
+    placed: Placed, each: Array, giver: int, takers: Sequence[int], *, given: Array, tops: Mapping[int, float]
+) -> Array:
+    """Expected seconds of the slowest replica concerned after every move; float64 [T, x, 1 + J], infinity for none.
 
-    tops: of each slot's slowest member, [S]. Slots are nested or apart: if nested, the inner one's members do both.
+    Shapes: T slots that take, x buckets given, what returns: nothing, or a sequence of one of J buckets. Slots are
+    nested or apart: if nested, the inner one's members do both. `tops`: seconds of the slowest member of a slot.
     """
-    outer, inner = sorted((giver, taker))  # the larger stand first
-    members = placed.sharing.slots.members
-    if members[inner][0] in members[outer]:
-        others = [replica for replica in members[outer] if replica not in members[inner]]
-        lone = placed.seconds[others].max() + (-away if outer == giver else come)
-        worse: Array = np.maximum(lone, tops[inner] + (come - away))
-    else:
-        worse = np.maximum(tops[giver] - away, tops[taker] + come)
+    members, mine = placed.sharing.slots.members, tops[giver]
+    away = each[giver, given + 1][:, None] - each[giver]  # [x, 1 + J]
+    come = each[takers][:, given + 1, None] - each[takers][:, None]  # [T, x, 1 + J]
+    worse = np.empty(come.shape)
+    for turn, taker in enumerate(takers):
+        outer, inner = members[min(giver, taker)], members[max(giver, taker)]  # the larger stand first
+        theirs = tops[taker]
+        if inner[0] not in outer:
+            np.maximum(mine - away, theirs + come[turn], out=worse[turn])
+            continue
+        alone = _top(placed, tuple({*outer} - {*inner})) + (-away if giver < taker else come[turn])
+        np.maximum(alone, (theirs if giver < taker else mine) + (come[turn] - away), out=worse[turn])
+    held = np.array([[True, *map(bool, map(len, placed.held[taker]))] for taker in takers])
+    worse[np.broadcast_to(~held[:, None], worse.shape)] = np.inf
+    worse[:, np.arange(len(given)), given + 1] = np.inf
     return worse
+
+
+def _top(placed: Placed, members: tuple[int, ...]) -> float:
+    """Seconds of the slowest of these replicas."""
+    return float(placed.seconds[list(members)].max())
 
 
 def _try(placed: Placed, giver: int, taker: int, bucket: int, back: int) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from lobra.batch import Array
 from lobra.plan import DeploymentPlan
-from policies.dispatch.fleet import Machine, kinds_of
+from policies.machines import Machine, kinds_of
 
 Members = tuple[int, ...]
 

@@ -15,9 +15,10 @@ from lobra.batch import Array, Bucket
 from lobra.plan import DeploymentPlan
 from lobra.protocols import Batching, CostModel
 from lobra.rates import Assignment
-from policies.dispatch.fleet import Fleet, Machine, bucket_counts, fleet_of
+from policies.dispatch.fleet import Fleet, bucket_counts, fleet_of
 from policies.dispatch.shares import shares_of
 from policies.dispatch.uniform import deal
+from policies.machines import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class CheapestFit:
 
 def deal_by_length(counts: Array, fleet: Fleet, machines: Sequence[Machine]) -> Array:
     """Each bucket dealt evenly over the machines with the least room that hold it; int64 [R, J] from counts [J]."""
-    room = np.array([[machine.replica.budget * machine.shards] for machine in machines])
-    fits = fleet.fits[fleet.kind]
-    smallest = np.where(fits, room, np.iinfo(np.int64).max).min(axis=0)
-    return deal(counts, fits & (room == smallest))
+    examples = [machines[position] for position in np.unique(fleet.kind, return_index=True)[1].tolist()]
+    room = np.array([[machine.replica.budget * machine.shards] for machine in examples])
+    smallest = np.where(fleet.fits, room, np.iinfo(np.int64).max).min(axis=0)
+    return deal(counts, (fleet.fits & (room == smallest))[fleet.kind])

@@ -45,9 +45,11 @@ def best_exchange(state: State, slowest: int, targets: Array, sizes: Array) -> E
         return None
     worse = _slowest_after(state, slowest, given, back)
     np.maximum(worse, _targets_after(state, targets, given, back), out=worse)
-    returned = np.where(back.amount > 0, back.bucket, NOTHING)
-    np.copyto(worse, np.inf, where=returned[:, None] == given.bucket)  # the difference is a chunk of its own
     y, x = divmod(int(worse.argmin()), worse.shape[1])
+    if back.amount[y] and back.bucket[y] == given.bucket[x]:  # the difference is a chunk of its own
+        returned = np.where(back.amount > 0, back.bucket, NOTHING)
+        np.copyto(worse, np.inf, where=returned[:, None] == given.bucket)
+        y, x = divmod(int(worse.argmin()), worse.shape[1])
     if not worse[y, x] < state.seconds[slowest] * (1 - GAIN):
         return None
     taker = int(targets[back.owner[y]])
@@ -56,9 +58,8 @@ def best_exchange(state: State, slowest: int, targets: Array, sizes: Array) -> E
 
 def apply(state: State, giver: int, exchange: Exchange) -> None:
     """Let the chunks change places."""
-    state.move(exchange.bucket, exchange.amount, giver, exchange.taker)
-    if exchange.back_amount:
-        state.move(exchange.back_bucket, exchange.back_amount, exchange.taker, giver)
+    back = exchange.back_bucket, exchange.back_amount
+    state.move(exchange.bucket, exchange.amount, giver, exchange.taker, back=back)
 
 
 def chunk_sizes(tables: Tables, counts: Array) -> Array:
@@ -78,8 +79,11 @@ def chunks_of(state: State, machines: Array, sizes: Array) -> Chunks:
     np.multiply(sizes, sizes <= held[:, :, None], out=chunks[:, :, 2:])
     np.multiply(held % capacity, held > capacity, out=chunks[:, :, 0])
     np.multiply(held, held > 3, out=chunks[:, :, 1])
-    owner, bucket, place = chunks.nonzero()
-    return Chunks(owner, bucket, chunks[owner, bucket, place])
+    flat = chunks.reshape(-1)
+    places = flat.nonzero()[0]
+    row = places // chunks.shape[2]
+    owner = row // held.shape[1]
+    return Chunks(owner, row - owner * held.shape[1], flat[places])
 
 
 def _returns(state: State, slowest: int, targets: Array, sizes: Array) -> Chunks:

@@ -1,4 +1,4 @@
-"""Machines and what counts of sequences cost on them: the view of a plan that dispatchers compute with.
+"""A fleet of machines and what counts of sequences cost on it: the view of a plan that dispatchers compute with.
 
 Shapes: K kinds of machines, R machines, J buckets.
 """
@@ -10,23 +10,10 @@ import numpy as np
 
 from lobra.batch import Array, Bucket
 from lobra.errors import Infeasible
-from lobra.plan import Replica
 from lobra.protocols import Batching, CostModel
 from lobra.rates import Loads
 from policies.evaluate import count_seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What computes a share: a replica by itself, or equal replicas together by context parallelism."""
-
-    replica: Replica  # it, or the first of the group
-    group: tuple[int, ...] = ()  # positions in the plan of those who compute together; (): it alone
-
-    @property
-    def shards(self) -> int:
-        """How many replicas compute together."""
-        return max(1, len(self.group))
+from policies.machines import Machine, kinds_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,21 +40,6 @@ class Fleet:
             members = self.kind == kind
             result[members] = count_seconds(loads, counts[members])
         return result
-
-
-def kinds_of(machines: Sequence[Machine]) -> tuple[tuple[Machine, ...], Array]:
-    """One machine of each kind (configuration, budget, cut, shards) in order of appearance, and everyone's kind."""
-    numbers: dict[object, int] = {}
-    examples: list[Machine] = []
-    kind = np.empty(len(machines), dtype=np.int64)
-    for position, machine in enumerate(machines):
-        replica = machine.replica
-        key = (replica.config, replica.budget, replica.layers, machine.shards)
-        if key not in numbers:
-            numbers[key] = len(examples)
-            examples.append(machine)
-        kind[position] = numbers[key]
-    return tuple(examples), kind
 
 
 def fleet_of(buckets: tuple[Bucket, ...], machines: Sequence[Machine], batching: Batching, cost: CostModel) -> Fleet:

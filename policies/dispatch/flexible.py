@@ -4,19 +4,22 @@ Idea: equal small replicas compute a long sequence together and short ones alone
 tensor parallelism and short ones do not pay for the long ones' group size. Groups are nested blocks of powers of two
 (see `blocks`). A fluid program with every bucket at its cheapest size on each kind (`policies.bounds.sharing`) says how
 much of it each kind takes; blocks are dealt to from the largest down, replicas by themselves last, always balanced
-with what they have to do already; then single sequences move between slots as long as the true packs say that the step
-gets shorter. That is done for several least sizes of a group, since a few long sequences in small groups may take
-longer than the step. The best is taken, or plain balanced dispatch or one group size for all (`SharedGroups`), where
-either is faster: never slower than those. Source: FlexSP (arXiv 2412.01523) chooses group
-sizes by sequence, each GPU being in one group a step; time-sharing nested blocks and the fluid are our own.
+with what they have to do already; then single sequences move between slots as long as their packs say that the step
+gets shorter. Fluids are solved for several least sizes of a group, since a few long sequences in small groups may take
+longer than the step. Padded, each that comes near the best is dealt; packed, the last of them alone: its packs are the
+fullest, and the others end at most 0.3 % sooner or later. Plain balanced dispatch or one group size for all
+(`SharedGroups`) is taken where it is faster: never slower than those, by the prices that planning knows. They are
+looked for only where their fluids are below what was found. Source: FlexSP (arXiv 2412.01523) chooses group sizes by
+sequence, each GPU being in one group a step; time-sharing nested blocks and the fluid are our own.
 
-Cost: for every least size a balanced dispatch of each size in use and a repair, and the two other dispatches; 0.1-0.4 s
-for 832 sequences on 16 GPUs. Limits: only replicas without a pipeline share; what a class needs is decided for the
-class, so one that a single size serves best is not split over two; group sizes are powers of two; packed, the repair
-levels replicas but does not merge packs that long sequences left half empty.
+Cost, packed: a balanced dispatch of each size in use, one packing of every slot and two for each try of the repair:
+55 CPU ms for 832 sequences on 16 GPUs, 0.6 s for 26,624 on 512 (benchmarks/bench_dispatch.py). Limits: only replicas
+without a pipeline share; what a class needs is decided for the class, so one that a single size serves best is not
+split over two; group sizes are powers of two; packed, the repair levels replicas but does not merge packs that long
+sequences left half empty.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
@@ -28,15 +31,18 @@ from lobra.plan import DeploymentPlan, MicroBatch
 from lobra.protocols import Batching, CostModel
 from lobra.rates import Assignment
 from lobra.schedule import closed_form
+from policies.bounds.fluid import fluid_bound
 from policies.bounds.sharing import SharedFluid, shared_fluid
 from policies.dispatch.balanced import Balanced
 from policies.dispatch.block_dealing import Sharing, dealt, sharing_of
 from policies.dispatch.block_repair import Placed, repair_blocks
 from policies.dispatch.blocks import slots_of
-from policies.dispatch.shared import SharedGroups
+from policies.dispatch.fleet import bucket_counts, fleet_of
+from policies.dispatch.shared import SharedGroups, groups_of
 from policies.evaluate import microbatch_seconds
 
-ROUGH = 1.02  # of the best step so far: packed, a fluid may be that much too slow, so it is tried all the same
+MANY = 24  # replicas above which the tries of a repair grow with their root
+ROUGH = 1.02  # of the least fluid: packed, one may be that much too slow, so it is tried all the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,59 +62,74 @@ class FlexibleGroups:
         """Every sequence to one replica or group; Infeasible where a bucket fits no group that can be formed."""
         if not buckets:
             return Assignment(((),) * len(plan.replicas))
-        options: list[Assignment] = []
-        refusal = None
-        for way in (self._alone, self._flexible, self._one_size):
-            try:
-                option = way(buckets, plan, batching, cost)
-            except Infeasible as error:
-                refusal = error
-            else:
-                options += [option] if option is not None else []
-        if not options:
-            assert refusal is not None  # without groups, one of the others says so
-            raise refusal
-        if len(options) == 1:
-            return options[0]
-        return min(options, key=lambda option: assignment_seconds(option, plan, batching, cost))
+        sharing = sharing_of(buckets, slots_of(plan, self.largest), batching, cost)
+        found, best = self._flexible(buckets, sharing, batching, cost)
+        for way in (self._alone, self._one_size):
+            other = way(buckets, plan, batching, cost, faster_than=best)
+            if other is None:
+                continue
+            options = [each for each in (found, other) if each is not None]
+            timed = [(assignment_seconds(option, plan, batching, cost), option) for option in options]
+            best, found = min(timed, key=itemgetter(0))
+        if found is None:
+            return self.balanced.assign(buckets, plan, batching, cost)  # which says what does not fit
+        return found
 
     def _alone(
-        self, buckets: tuple[Bucket, ...], plan: DeploymentPlan, batching: Batching, cost: CostModel
-    ) -> Assignment:
+        self,
+        buckets: tuple[Bucket, ...],
+        plan: DeploymentPlan,
+        batching: Batching,
+        cost: CostModel,
+        faster_than: float,
+    ) -> Assignment | None:
+        """No groups at all; None where that cannot be faster."""
+        if _one_size_bound(1, buckets, plan, batching, cost) >= faster_than:
+            return None
         return self.balanced.assign(buckets, plan, batching, cost)
 
     def _one_size(
-        self, buckets: tuple[Bucket, ...], plan: DeploymentPlan, batching: Batching, cost: CostModel
+        self,
+        buckets: tuple[Bucket, ...],
+        plan: DeploymentPlan,
+        batching: Batching,
+        cost: CostModel,
+        faster_than: float,
     ) -> Assignment | None:
-        found = SharedGroups(None, self.balanced).assign(buckets, plan, batching, cost)
-        size = max((len(microbatch.group) for microbatch in found.shared), default=1)
-        return found if 1 < size <= (self.largest or size) else None
+        """One group size for all; None where that cannot be faster, or none may be formed."""
+        shared = SharedGroups(None, self.balanced)
+        candidates = shared.candidates(buckets, plan)
+        largest = self.largest or len(plan.replicas)
+        sizes = [
+            size
+            for size in candidates
+            if 1 < size <= largest and _one_size_bound(size, buckets, plan, batching, cost) < faster_than
+        ]
+        if not sizes and (candidates or np.isfinite(faster_than)):
+            return None
+        return shared.among(sizes, buckets, plan, batching, cost)
 
     def _flexible(
-        self, buckets: tuple[Bucket, ...], plan: DeploymentPlan, batching: Batching, cost: CostModel
-    ) -> Assignment | None:
-        """The best of several least group sizes; None where nothing is to be shared."""
-        slots = slots_of(plan, self.largest)
-        sharing = sharing_of(buckets, slots, batching, cost)
+        self, buckets: tuple[Bucket, ...], sharing: Sharing, batching: Batching, cost: CostModel
+    ) -> tuple[Assignment | None, float]:
+        """Blocks dealt to and levelled, and their seconds; None and infinity where nothing is to be shared."""
+        fluids = _promising(list(_fluids(sharing)))
+        if not fluids:
+            return None, np.inf
         quick = replace(self.balanced, work=0)
-        best: tuple[SharedFluid, Placed] | None = None
-        for fluid in _fluids(sharing):
-            if best is not None and fluid.seconds >= ROUGH * best[1].makespan:
-                continue
-            placed = Placed.of(buckets, dealt(sharing, fluid, quick), sharing, batching, cost)
-            repair_blocks(placed, self.balanced.repair)
-            if best is None or placed.makespan < best[1].makespan:
-                best = fluid, placed
-        if best is None:
-            return None
-        fluid, placed = best
-        if not self.balanced.repair:  # counts tell enough for kicks to pay; packed, the repair did more in less time
-            thorough = Placed.of(buckets, dealt(sharing, fluid, self.balanced), sharing, batching, cost)
-            placed = min(placed, thorough, key=lambda each: each.makespan)
-        return _assignment(placed)
+        if self.balanced.repair:  # packed, a repair does more than kicks, in less time
+            placed = Placed.of(buckets, dealt(sharing, fluids[-1], quick), sharing, batching, cost)
+            tries = self.balanced.repair * max(1.0, len(sharing.slots.above) / MANY) ** 0.5
+            repair_blocks(placed, int(tries))
+        else:
+            tried = [Placed.of(buckets, dealt(sharing, each, quick), sharing, batching, cost) for each in fluids]
+            best = fluids[min(range(len(fluids)), key=lambda place: tried[place].makespan)]
+            thorough = Placed.of(buckets, dealt(sharing, best, self.balanced), sharing, batching, cost)
+            placed = min(*tried, thorough, key=lambda each: each.makespan)
+        return _assignment(placed, batching, cost), placed.makespan
 
 
-def _assignment(placed: Placed) -> Assignment:
+def _assignment(placed: Placed, batching: Batching, cost: CostModel) -> Assignment:
     """Shared micro-batches from the largest blocks to the smallest, the costliest of a size first; then the shares."""
     slots = placed.sharing.slots
     timed: list[tuple[int, float, MicroBatch]] = []
@@ -118,11 +139,29 @@ def _assignment(placed: Placed) -> Assignment:
         if machine.shards == 1:
             shares.append(share)
             continue
-        for microbatch in placed.batching.form(share, machine.replica, placed.cost, group=machine.group):
-            seconds = microbatch_seconds(microbatch, machine.replica, placed.cost)
+        for microbatch in batching.form(share, machine.replica, cost, group=machine.group):
+            seconds = microbatch_seconds(microbatch, machine.replica, cost)
             timed.append((-machine.shards, -seconds, microbatch))
     timed.sort(key=itemgetter(0, 1))
     return Assignment(tuple(shares), tuple(microbatch for _, _, microbatch in timed))
+
+
+def _promising(fluids: Sequence[SharedFluid]) -> list[SharedFluid]:
+    """Those that may be the best, least sizes ascending: packs of larger groups are fuller than the fluid knows."""
+    least = min((fluid.seconds for fluid in fluids), default=0.0)
+    return [fluid for fluid in fluids if fluid.seconds <= ROUGH * least]
+
+
+def _one_size_bound(
+    size: int, buckets: tuple[Bucket, ...], plan: DeploymentPlan, batching: Batching, cost: CostModel
+) -> float:
+    """Seconds that no dispatch to groups of this one size beats; infinity where a bucket fits none of them."""
+    try:
+        fleet = fleet_of(buckets, groups_of(plan, size), batching, cost)
+    except (Infeasible, BadInput):  # BadInput: more shards than the cost model can price
+        return float("inf")
+    least = [loads if loads.least is None else replace(loads, each=loads.least) for loads in fleet.loads]
+    return fluid_bound(least, fleet.sizes.tolist(), bucket_counts(buckets))
 
 
 def _fluids(sharing: Sharing) -> Iterator[SharedFluid]:

@@ -1,16 +1,18 @@
 """Packed rows over unequal replicas: quotas, longest first, best fit, exact repair.
 
-The idea: the fluid program says how many sequences of each length class every kind of replica should compute; inside a
-kind, sequences are dealt costliest first to the replica with the least to do (Graham's LPT, 1969), which leaves
-replicas of a kind alike to a fraction of a per cent; each replica packs by best fit decreasing; and sequences move or
-swap off the slowest replica as long as the true packs of both sides say that it helps (see `packed_repair`). What packs
-really take on sample replicas of each kind, their waiting in pipelines included, corrects the quotas where it must.
-Sources: LobRA's balanced dispatch (arXiv 2509.01193, Eq. 3), packed; the pipeline and the correction are our own.
+The idea: the fluid program says how many sequences of each length class every kind of replica should compute; one
+packed sample replica of each kind says what whole packs make of that, and kinds are levelled by it (`packed_level`);
+inside a kind, sequences are dealt costliest first to the replica with the least to do (Graham's LPT, 1969), which
+leaves replicas of a kind alike to a fraction of a per cent; each replica packs (`batching.packing`); and the slowest
+hands sequences over against others as long as the true packs of both sides say that it helps (`packed_repair`). Where
+pipelines wait much longer than thought, the samples correct the quotas too. Sources: LobRA's balanced dispatch (arXiv
+2509.01193, Eq. 3), packed; the pipeline, levelling and correction are our own.
 
 Cost: a linear program or two, one sort, one packing a replica, two packings an exchange tried. Limits: only for packed
-batching; which sequences of a class go to which kind is not optimised; no optimum is proven, the fluid at the least
-price of each sequence (`Loads.least`) bounds it. Made for many sequences a replica: with a few, where floors decide,
-`Balanced` with its repair takes longer to find and can find better.
+batching; which sequences of a class go to which kind is not optimised, nor which tenants meet on a replica, so adapter
+runs are paid as they come; no optimum is proven, the fluid at the least price of each sequence (`Loads.least`) bounds
+it. Made for many sequences a replica: with a few, where floors decide, `Balanced` with its repair takes longer to find
+and can find better.
 """
 
 from collections.abc import Sequence
@@ -24,14 +26,19 @@ from lobra.plan import DeploymentPlan
 from lobra.protocols import Batching, CostModel
 from lobra.rates import Assignment, Loads
 from policies.batching.pack_estimate import among_alike, among_any
+from policies.batching.pack_prices import PackPrices
 from policies.batching.packed import UNLIMITED, Packed
 from policies.bounds.fluid import fluid
-from policies.dispatch.fleet import Machine, bucket_counts, fleet_of, kinds_of
-from policies.dispatch.packed_dealing import dealt, kinds_by_quota, level
-from policies.dispatch.packed_repair import PackedShares, repair_packed
+from policies.dispatch.fleet import bucket_counts, fleet_of
+from policies.dispatch.packed_dealing import dealt, kinds_by_quota
+from policies.dispatch.packed_level import level, sample_of
+from policies.dispatch.packed_repair import repair_packed
+from policies.dispatch.packed_shares import PackedShares
 from policies.dispatch.rounding import round_flow
+from policies.machines import Machine, kinds_of
 
-SETTLED = 0.025  # of the makespan: smaller corrections are left to the repair
+SETTLED = 0.025  # of the makespan: smaller corrections are left to levelling
+EMPTY = 0.25  # of what packs of one length leave empty, what others will not fill; 0 and 1 are up to 0.5 % slower
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +88,19 @@ class PackedPipeline:
         for left in range(self.corrections, -1, -1):
             makespan, flow = fluid(loads, sizes.tolist(), counts, extra if extra.any() else None)
             kinds = kinds_by_quota(round_flow(flow, counts, fits))
-            found = _extra(shares, kinds, sizes, extra)
+            samples = tuple(
+                sample_of(shares, kind, np.flatnonzero(kinds == kind), size) for kind, size in enumerate(sizes.tolist())
+            )
+            found = np.array(
+                [
+                    before if sample is None else sample.seconds - sample.expected
+                    for before, sample in zip(extra.tolist(), samples, strict=True)
+                ]
+            )
             if np.abs(found - extra).max() < SETTLED * makespan or not left:
                 break
             extra = found
-        expected = np.array([each[:-1][kinds == kind].sum() for kind, each in enumerate(shares.each)]) / sizes
-        smallest = min(prices.room for prices in shares.prices)
-        level(kinds, expected + found, sizes, shares.each[:, :-1], shares.sequences.length <= smallest)
+        level(shares, kinds, samples)
         return dealt(shares.sequences.length, kinds, shares.kind, shares.prices)
 
 
@@ -101,18 +114,24 @@ def _nobody(
     everything = everything.take(np.argsort(small, kind="stable"))
     examples, kind = kinds_of(machines)
     prices = tuple(batching.prices(example.replica, cost) for example in examples)
-    cheapest = [
-        of.config.gpus * float(among_any(everything.length[-1:], price)[0])
-        for of, price in zip((example.replica for example in examples), prices, strict=True)
-    ]
-    short = int(np.argmin(cheapest))  # the kind that the shortest sequences will go to
-    each = np.stack(
+    each = _expected(everything.length, [example.replica.config.gpus for example in examples], prices)
+    return PackedShares(everything, prices, batching.splits, each, kind, [], np.zeros(len(kind)))
+
+
+def _expected(lengths: Array, gpus: Sequence[int], prices: tuple[PackPrices, ...]) -> Array:
+    """Seconds of sequences on every kind, float64 [K, n], lengths descending, as the fluid program takes them.
+
+    The kind that is cheapest for the shortest gets what fills its packs up; on the others, sequences pay for a part of
+    what packs of their like would leave empty.
+    """
+    filled = [among_any(lengths, price) for price in prices]
+    short = int(np.argmin([of * seconds[-1] for of, seconds in zip(gpus, filled, strict=True)]))
+    return np.stack(
         [
-            np.append((among_any if number == short else among_alike)(everything.length, price), 0.0)
-            for number, price in enumerate(prices)
+            seconds if kind == short else seconds + EMPTY * (among_alike(lengths, price) - seconds)
+            for kind, (seconds, price) in enumerate(zip(filled, prices, strict=True))
         ]
     )
-    return PackedShares(everything, prices, batching.splits, each, kind, [], np.zeros(len(kind)))
 
 
 def _loads(buckets: tuple[Bucket, ...], shares: PackedShares) -> tuple[Loads, ...]:
@@ -124,29 +143,12 @@ def _loads(buckets: tuple[Bucket, ...], shares: PackedShares) -> tuple[Loads, ..
         Loads(
             capacity=np.where(widths <= prices.room, UNLIMITED, 0),
             fixed=nothing,
-            each=np.bincount(which, weights=each[:-1]) / counts,
+            each=np.bincount(which, weights=each) / counts,
             floor=0.0,
             stages=prices.stages,
         )
         for prices, each in zip(shares.prices, shares.each, strict=True)
     )
-
-
-def _extra(shares: PackedShares, kinds: Array, sizes: Array, guess: Array) -> Array:
-    """What replicas of each kind take beyond the expected price of their sequences, float64 [K], before any is dealt.
-
-    Every p-th sequence of a kind with p replicas is about what one of them will get; two such samples are packed. Kinds
-    without sequences keep the guess.
-    """
-    extra = guess.copy()
-    for kind, size in enumerate(sizes.tolist()):
-        taken = np.flatnonzero(kinds == kind)
-        if not len(taken):
-            continue
-        samples = [taken[first::size] for first in {0, min(size, len(taken)) - 1}]
-        more = [shares.price_on(kind, sample) - shares.each[kind][sample].sum() for sample in samples]
-        extra[kind] = np.mean(more)
-    return extra
 
 
 def _share(sequences: Batch) -> tuple[Bucket, ...]:

@@ -14,8 +14,9 @@ import numpy as np
 
 from lobra.batch import Array, Bucket
 from lobra.protocols import Batching, CostModel
-from policies.dispatch.fleet import Fleet, Machine
+from policies.dispatch.fleet import Fleet
 from policies.evaluate import work_seconds
+from policies.machines import Machine
 
 GAIN = 1e-9
 TARGETS = 6  # of the machines with the least to do

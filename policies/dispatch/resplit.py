@@ -36,7 +36,7 @@ def divisions() -> Array:
 def resplit(state: State, slowest: int, other: int, ways: Array, random: np.random.Generator) -> bool:
     """Divide what the two hold as well as can be found; whether both then end below the slowest."""
     pair = np.array([slowest, other])
-    parts = [_chunks(state, machine, random) for machine in pair.tolist()]
+    parts = [_some_chunks(state, machine, random) for machine in pair.tolist()]
     heap = Heap(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     held, number = state.counts[pair], len(heap.bucket)
     if number < 2:
@@ -66,8 +66,8 @@ def _seconds(state: State, machine: int, counts: Array) -> Array:
     return priced(state.tables, np.full(len(counts), state.kind[machine]), counts)[2]
 
 
-def _chunks(state: State, machine: int, random: np.random.Generator) -> Heap:
-    """What a machine holds, as micro-batches; EACH of them at random where there are more."""
+def chunks_of(state: State, machine: int) -> Heap:
+    """What a machine holds, as micro-batches: of each bucket EACH full ones at most, and what overhangs them."""
     held = np.flatnonzero(state.counts[machine])
     counts = state.counts[machine, held]
     capacity = state.tables.room[state.kind[machine], held]
@@ -75,6 +75,12 @@ def _chunks(state: State, machine: int, random: np.random.Generator) -> Heap:
     rest = counts % capacity
     bucket = np.concatenate([np.repeat(held, full), held[rest > 0]])
     amount = np.concatenate([np.repeat(capacity, full), rest[rest > 0]])
+    return Heap(bucket, amount)
+
+
+def _some_chunks(state: State, machine: int, random: np.random.Generator) -> Heap:
+    """The same; EACH of them at random where there are more."""
+    bucket, amount = chunks_of(state, machine)
     if len(bucket) > EACH:
         chosen = np.sort(random.permutation(len(bucket))[:EACH])
         bucket, amount = bucket[chosen], amount[chosen]

@@ -55,20 +55,27 @@ def _spread_kind(loads: Loads, machines: int, amounts: Array, *, thin: bool, cut
     left, size = (amounts - each * machines).tolist(), np.where(additive, 1, capacity).tolist()
     fixed, slope, floor = loads.fixed.tolist(), loads.each.tolist(), loads.floor
     heap = [(0.0, machine) for machine in range(machines)]  # all begin with the same
+    places: list[int] = []
+    chunks: list[int] = []
     level = _level(loads, machines, amounts - each * machines) if cut else np.inf
     for column in reversed(range(len(left))):
-        amount = left[column]
+        amount, most = left[column], size[column]
+        full = max(floor, fixed[column] + slope[column] * most)
         while amount > 0:
-            chunk = min(size[column], amount)
             seconds, machine = heap[0]
-            price = max(floor, fixed[column] + slope[column] * chunk)
+            if amount >= most:
+                chunk, price = most, full
+            else:
+                chunk, price = amount, max(floor, fixed[column] + slope[column] * amount)
             if seconds + price > level and chunk > 1:
                 chunk = min(chunk, max(1, int((level - seconds - fixed[column]) / slope[column])))
                 price = max(floor, fixed[column] + slope[column] * chunk)
                 level = max(level, seconds + price)
             amount -= chunk
             heapq.heapreplace(heap, (seconds + price, machine))
-            counts[machine, column] += chunk
+            places.append(machine * len(left) + column)
+            chunks.append(chunk)
+    np.add.at(counts.reshape(-1), places, chunks)
     return counts
 
 

@@ -10,6 +10,7 @@ group size by step is our own. Limits: one c for the whole step; a kind of repli
 divide forbids that c.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from operator import itemgetter
@@ -20,8 +21,8 @@ from lobra.plan import DeploymentPlan
 from lobra.protocols import Batching, CostModel
 from lobra.rates import Assignment
 from policies.dispatch.balanced import Balanced
-from policies.dispatch.fleet import Machine, kinds_of
 from policies.evaluate import microbatch_seconds, work_seconds
+from policies.machines import Machine, kinds_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,18 @@ class SharedGroups:
         """
         if not buckets:
             return Assignment(((),) * len(plan.replicas))
-        shards = self._best(buckets, plan, batching, cost)
+        return self.among(self.candidates(buckets, plan), buckets, plan, batching, cost)
+
+    def among(
+        self,
+        sizes: Sequence[int],
+        buckets: tuple[Bucket, ...],
+        plan: DeploymentPlan,
+        batching: Batching,
+        cost: CostModel,
+    ) -> Assignment:
+        """The same with one of these group sizes."""
+        shards = self._best(sizes, buckets, plan, batching, cost)
         machines = groups_of(plan, shards)
         shares = self.balanced.divide(buckets, machines, batching, cost)
         if shards == 1:
@@ -57,11 +69,18 @@ class SharedGroups:
         timed.sort(key=itemgetter(0))
         return Assignment(((),) * len(plan.replicas), tuple(microbatch for _, microbatch in timed))
 
-    def _best(self, buckets: tuple[Bucket, ...], plan: DeploymentPlan, batching: Batching, cost: CostModel) -> int:
+    def _best(
+        self,
+        sizes: Sequence[int],
+        buckets: tuple[Bucket, ...],
+        plan: DeploymentPlan,
+        batching: Batching,
+        cost: CostModel,
+    ) -> int:
         """The group size whose micro-batches end first, by quick dispatches without kicks."""
         quick = replace(self.balanced, work=0, repair=0)
         best, least = 0, float("inf")
-        for shards in self._candidates(buckets, plan):
+        for shards in sizes:
             machines = groups_of(plan, shards)
             try:
                 shares = quick.divide(buckets, machines, batching, cost)
@@ -81,7 +100,7 @@ class SharedGroups:
             raise self._infeasible(buckets, plan)
         return best
 
-    def _candidates(self, buckets: tuple[Bucket, ...], plan: DeploymentPlan) -> list[int]:
+    def candidates(self, buckets: tuple[Bucket, ...], plan: DeploymentPlan) -> list[int]:
         """Group sizes that divide the number of replicas of every kind and may hold the longest bucket."""
         _, kind = kinds_of([Machine(replica) for replica in plan.replicas])
         sizes = [int((kind == number).sum()) for number in range(int(kind.max()) + 1)]

@@ -23,11 +23,12 @@ class State:
     seconds: Array  # float64 [R]
     journal: dict[int, Array] = field(default_factory=dict)  # rows as they were at the last commit
 
-    def move(self, bucket: int, amount: int, giver: int, taker: int) -> None:
-        """Hand sequences of a bucket from one machine to another."""
+    def move(self, bucket: int, amount: int, giver: int, taker: int, back: tuple[int, int] = (0, 0)) -> None:
+        """Hand sequences of a bucket from one machine to another, and some of another bucket back: (bucket, amount)."""
         self._remember([giver, taker])
-        self.counts[giver, bucket] -= amount
-        self.counts[taker, bucket] += amount
+        for (column, number), sign in (((bucket, amount), 1), (back, -1)):
+            self.counts[giver, column] -= sign * number
+            self.counts[taker, column] += sign * number
         self._refresh([giver, taker])
 
     def exchange(self, givers: Array, takers: Array, given: tuple[Array, Array], back: tuple[Array, Array]) -> None:

@@ -6,6 +6,7 @@ starts at the first replica, which then collects every remainder; here dealing g
 Limits: blind to speed; on heterogeneous replicas the slowest one decides.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,9 @@ from lobra.batch import Array, Bucket
 from lobra.plan import DeploymentPlan
 from lobra.protocols import Batching, CostModel
 from lobra.rates import Assignment
-from policies.dispatch.fleet import Machine, bucket_counts, fleet_of
+from policies.dispatch.fleet import bucket_counts, fleet_of
 from policies.dispatch.shares import shares_of
+from policies.machines import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +36,15 @@ def deal(counts: Array, eligible: Array) -> Array:
     """Deal counts [J] evenly over the eligible machines, bool [R, J]; remainders go round. Shape int64 [R, J]."""
     dealt = np.zeros(eligible.shape, dtype=np.int64)
     turn = 0  # the machine whose turn it is
-    before, members = b"", np.zeros(0, dtype=np.int64)
-    for column, count in enumerate(counts.tolist()):
-        mask = eligible[:, column].tobytes()
-        if mask != before:  # neighbouring buckets mostly fit the same machines
-            before, members = mask, np.flatnonzero(eligible[:, column])
-        if not count or not len(members):
+    changes = np.flatnonzero((eligible[:, 1:] != eligible[:, :-1]).any(axis=0)) + 1
+    edges = {0, *changes.tolist(), len(counts)}
+    for start, end in itertools.pairwise(sorted(edges)):  # neighbouring buckets mostly fit the same machines
+        members = np.flatnonzero(eligible[:, start])
+        if not len(members):
             continue
-        each, rest = divmod(count, len(members))
-        shares = np.full(len(members), each)
-        if rest:
-            first = int(members.searchsorted(turn)) % len(members)
-            shares[first : first + rest] += 1
-            shares[: max(0, first + rest - len(members))] += 1
-            turn = int(members[(first + rest - 1) % len(members)] + 1) % len(eligible)
-        dealt[members, column] = shares
+        each, rest = np.divmod(counts[start:end], len(members))
+        first = int(members.searchsorted(turn)) + np.cumsum(rest) - rest
+        dealt[members, start:end] = each + ((np.arange(len(members))[:, None] - first) % len(members) < rest)
+        if rest.any():
+            turn = int(members[(first[-1] + rest[-1] - 1) % len(members)] + 1) % len(eligible)
     return dealt

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lobra.batch import Array
-from policies.solvers.highs import SEED, Answer
+from policies.solvers.highs import DUAL_TOLERANCE, SEED, Answer
 from policies.solvers.model import Limits, Program, Status
 
 LICENCE_ERRORS = {10009: "has no valid licence", 10010: "has a licence too small for this program"}
@@ -39,7 +39,7 @@ def _ask(program: Program, limits: Limits, start: Array | None) -> Answer:
     import gurobipy  # noqa: PLC0415  # see above
 
     parameters: dict[str, float] = {"OutputFlag": 0, "Threads": 1, "Seed": SEED}
-    parameters |= {"TimeLimit": limits.seconds, "MIPGap": limits.relative_gap}
+    parameters |= {"TimeLimit": limits.seconds, "MIPGap": limits.relative_gap, "OptimalityTol": DUAL_TOLERANCE}
     if not limits.presolve:
         parameters["Presolve"] = 0
     if limits.nodes is not None:

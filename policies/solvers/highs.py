@@ -16,6 +16,7 @@ from policies.solvers.check import best_incumbent
 from policies.solvers.model import Limits, Program, Status
 
 SEED = 7
+DUAL_TOLERANCE = 1e-7  # of a reduced cost; bounds are lowered by what this may lift them
 GRACE = 0.5  # seconds after its limit that a search has to hear the interrupt
 
 
@@ -36,6 +37,7 @@ class Answer:
     objective: float
     bound: float
     notice: str | None = None
+    duals: Array | None = None  # of rows, where there are no integers
 
 
 @dataclass(slots=True)
@@ -66,7 +68,12 @@ def name() -> str:
 def answer(program: Program, limits: Limits, start: Array | None = None) -> Answer:
     """HiGHS's answer to the program, at most a little later than the limit; `start` is a feasible point to begin at."""
     highs = _Quiet()  # type: ignore[no-untyped-call]  # likewise
-    for option, value in (("threads", 1), ("random_seed", SEED), ("mip_rel_gap", limits.relative_gap)):
+    for option, value in (
+        ("threads", 1),
+        ("random_seed", SEED),
+        ("mip_rel_gap", limits.relative_gap),
+        ("dual_feasibility_tolerance", DUAL_TOLERANCE),
+    ):
         highs.setOptionValue(option, value)
     highs.setOptionValue("time_limit", float(limits.seconds))
     if not limits.presolve:
@@ -129,8 +136,10 @@ def _read(highs: highspy.Highs, program: Program, watch: _Watch) -> Answer:
     if status == "optimal" and not integral:
         bound = float(info.objective_function_value)
     if has_point and status not in ("infeasible", "unbounded"):
-        values = np.array(highs.getSolution().col_value, dtype=np.float64)
-        return Answer(status, values, float(info.objective_function_value), bound)
+        solution = highs.getSolution()
+        values = np.array(solution.col_value, dtype=np.float64)
+        duals = None if integral or status != "optimal" else np.array(solution.row_dual, dtype=np.float64)
+        return Answer(status, values, float(info.objective_function_value), bound, duals=duals)
     if status == "time_limit" and integral:
         return _incumbent(program, watch, None)
     return Answer(status, None, np.inf, bound)

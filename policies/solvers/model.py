@@ -75,6 +75,7 @@ class Solution:
     solver: str  # name and version
     seconds: float
     notice: str | None = None  # what a reader must know: a fallback, a limit that had to be enforced
+    duals: Array | None = None  # float64 [m], what more of a row costs; of optimal linear programs, as the solver says
 
     @property
     def gap(self) -> float:

@@ -48,7 +48,8 @@ def solve(
     values, objective = _best_point(program, answer, start)
     bound = answer.bound if np.isfinite(answer.bound) else -float("inf")
     notice = "; ".join(text for text in (notice, answer.notice) if text) or None
-    return Solution(answer.status, values, objective, bound, name, time.monotonic() - begin, notice)
+    seconds = time.monotonic() - begin
+    return Solution(answer.status, values, objective, bound, name, seconds, notice, answer.duals)
 
 
 def _best_point(program: Program, answer: Answer, start: Array | None) -> tuple[Array | None, float]:

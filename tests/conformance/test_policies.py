@@ -31,7 +31,8 @@ DISPATCHES = {config.dispatch.kind: config.dispatch for config in PARTS.values()
 DEPLOYMENTS = {
     config.deployment.kind
     + str(getattr(config.deployment, "recompute", ""))
-    + str(getattr(config.deployment, "shared", "")): config.deployment
+    + str(getattr(config.deployment, "shared", ""))
+    + str(getattr(config.deployment, "groups", "")): config.deployment
     for config in PARTS.values()
 }
 

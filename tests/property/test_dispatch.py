@@ -17,10 +17,11 @@ from policies.bounds.fluid import fluid_bound
 from policies.bounds.latency import latency_bound
 from policies.dispatch.balanced import Balanced
 from policies.dispatch.cheapest import CheapestFit
-from policies.dispatch.fleet import Machine, bucket_counts, fleet_of
+from policies.dispatch.fleet import bucket_counts, fleet_of
 from policies.dispatch.shared import SharedGroups
 from policies.dispatch.uniform import Uniform
 from policies.evaluate import work_seconds
+from policies.machines import Machine
 from policies.policy import step_plan
 
 LONGEST = 4000

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.batching import bins
-from policies.batching.bins import balanced, best_fit, best_fit_runs
+from policies.batching.bins import balanced, best_fit, best_fit_runs, by_pairs, by_tenant
 
 descending = st.lists(st.integers(1, 64), min_size=1, max_size=40).map(lambda lengths: sorted(lengths, reverse=True))
 
@@ -40,6 +40,49 @@ def test_best_fit_fills_bins_as_the_plain_rule_does(few, lengths):
 
 def test_the_fullest_bin_that_holds_a_sequence_takes_it():
     assert best_fit([60, 50, 40, 30], 100) == [0, 1, 0, 1]
+
+
+@given(lengths=descending)
+def test_pairs_put_every_sequence_into_a_bin_that_holds_it(lengths):
+    placed = by_pairs(lengths, 64)
+
+    assert len(lengths) == len(placed)
+    assert set(range(max(placed) + 1)) == set(placed)
+    assert max(loads_of(placed, lengths)) <= 64
+
+
+def test_pairs_find_the_bin_that_best_fit_opens_too_many():
+    lengths = [10, 9, 8, 8, 3, 2]
+
+    assert [20, 20] == loads_of(by_pairs(lengths, 20), lengths)
+    assert max(best_fit(lengths, 20)) == 2
+
+
+@given(lengths=descending, random=st.randoms(use_true_random=False))
+def test_bins_of_tenants_hold_every_sequence_once(lengths, random):
+    tenants = [random.randint(0, 2) for _ in lengths]
+
+    placed = by_tenant(lengths, tenants, 64)
+
+    assert len(lengths) == len(placed)
+    assert set(range(max(placed) + 1)) == set(placed)
+    assert max(loads_of(placed, lengths)) <= 64
+
+
+def test_a_tenant_that_fills_bins_keeps_them_to_itself():
+    assert by_tenant([50, 50, 50, 50, 20, 10], [0, 1, 0, 1, 0, 1], 100) == [0, 1, 0, 1, 2, 2]
+
+
+def test_pairs_often_save_a_bin_of_a_few_realistic_sequences_each():
+    found = []
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        lengths = np.sort(np.clip(generator.lognormal(6.5, 0.7, 80), 50, 2048).astype(int))[::-1]
+        fewest = -(-int(lengths.sum()) // 2048)
+        found.append((max(best_fit(lengths, 2048)) + 1 - fewest, max(by_pairs(lengths.tolist(), 2048)) + 1 - fewest))
+
+    over_best_fit, over_pairs = np.sum(found, axis=0).tolist()
+    assert over_pairs < over_best_fit
 
 
 def test_equal_lengths_share_bins_until_they_are_full():

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 import toys
 from lobra.errors import BadInput, Infeasible
 from lobra.plan import Replica, ReplicaConfig
+from policies.batching.pack_prices import PackPrices
 from policies.batching.packed import Packed
+from policies.batching.packing import pack
 from policies.evaluate import count_seconds, work_seconds
 
 PLAN = toys.plan((1, 1, 2), (2, 1, 1))  # budgets 1024 and 2048
@@ -254,3 +256,25 @@ def test_a_cost_form_without_prices_for_packs_is_refused():
 def test_knobs_out_of_range_are_refused_by_name(knobs, field):
     with pytest.raises(BadInput, match=field):
         Packed(**knobs)
+
+
+def prices(**named):
+    return PackPrices(**{"floor": 0.0, "fixed": 1.0, "run": 0.0, "token": 0.01, "square": 0.0, "stages": 1} | named)
+
+
+def test_no_bin_is_left_that_pairs_would_save():
+    lengths = np.array([10, 9, 8, 8, 3, 2])
+
+    packed = pack(lengths, np.zeros(6, dtype=int), prices(room=20, round_to=1), (1,))
+
+    assert packed.total == pytest.approx(2 * 1.0 + 0.01 * 40)
+
+
+def test_tenants_keep_to_their_packs_where_adapter_runs_are_dear_and_not_where_they_are_free():
+    lengths, tenants = np.array([60, 55, 45, 40]), np.array([0, 1, 1, 0])
+    runs = []
+    for run in (0.0, 2.0):
+        packed = pack(lengths, tenants, prices(run=run, room=105, round_to=1), (1,))
+        runs.append(len(set(zip(packed.place.tolist(), tenants.tolist(), strict=True))))
+
+    assert runs == [4, 2]

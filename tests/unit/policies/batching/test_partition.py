@@ -62,7 +62,7 @@ def test_no_choice_of_boundaries_computes_fewer_tokens(histogram, number):
 
 @given(large_histograms, st.integers(1, 20))
 @settings(max_examples=15)
-def test_divide_and_conquer_finds_what_the_quadratic_programme_finds(histogram, number):
+def test_hulls_find_what_the_quadratic_programme_finds(histogram, number):
     candidates = histogram[0]
     counts = histogram[1][: len(candidates)]
 
@@ -132,7 +132,7 @@ def test_forced_boundaries_are_there_and_the_others_are_the_best_beside_them(his
     assert fewest_with_forced(candidates, counts, number, forced) == computed_tokens(chosen, candidates, counts)
 
 
-def test_forced_boundaries_hold_between_blocks_too():
+def test_many_candidates_keep_their_forced_boundaries():
     candidates, forced = np.arange(1, 700), np.array([100, 101, 350, 600])
 
     chosen = choose_boundaries(candidates, np.ones(699), 9, forced=forced).tolist()
@@ -167,3 +167,19 @@ def test_prices_take_the_place_of_tokens(histogram, number, seed):
         for inner in combinations(candidates[:-1], size)
     )
     assert min(map(total, every)) == total(chosen)
+
+
+@given(large_histograms, st.integers(2, 12))
+@settings(max_examples=15)
+def test_among_equal_choices_the_widest_last_bucket_wins(histogram, number):
+    candidates = np.array(histogram[0][:60])
+    counts = np.ones(len(candidates))  # many ties
+
+    chosen = choose_boundaries(candidates, counts, number).tolist()
+
+    last = [end for end in chosen if end < candidates[-1]]
+    fewest = computed_tokens(chosen, candidates, counts)
+    for end in candidates[candidates < (last[-1] if last else 0)].tolist():
+        below = candidates <= end
+        before = choose_boundaries(candidates[below], counts[below], len(chosen) - 1).tolist()
+        assert computed_tokens([*before, candidates[-1]], candidates, counts) > fewest

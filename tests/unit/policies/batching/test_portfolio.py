@@ -12,7 +12,8 @@ from policies.batching.market import Market, market_of
 from policies.batching.padded import Padded
 from policies.batching.portfolio import Portfolio
 from policies.bounds.fluid import fluid
-from policies.dispatch.fleet import Machine, bucket_counts, fleet_of
+from policies.dispatch.fleet import bucket_counts, fleet_of
+from policies.machines import Machine
 
 PLAN = toys.plan((1, 1, 4), (2, 1, 2), (4, 1, 1))  # budgets 1024, 2048, 4096
 COST = toys.ToyCost()

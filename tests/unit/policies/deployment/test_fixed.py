@@ -23,11 +23,14 @@ def test_a_plan_is_read_from_its_text():
 
 
 def test_recomputed_layers_and_smaller_budgets_are_read_too():
-    assert parse(" 1,1,r32x16; 1,8/1024x2 ;2,4,r4/512x1") == (
+    assert parse(" 1,1,r32x16; 1,8/1024x2 ;2,4,r4/512x1;1,1,r8,fsdp4/64x8;2,1,fsdp2x2") == (
         Wish(ReplicaConfig(1, 1, 32), None, 16),
         Wish(ReplicaConfig(1, 8), 1024, 2),
         Wish(ReplicaConfig(2, 4, 4), 512, 1),
+        Wish(ReplicaConfig(1, 1, 8, 4), 64, 8),
+        Wish(ReplicaConfig(2, 1, fsdp=2), None, 2),
     )
+    assert planned("1,1,fsdp4x4;4,1x1").summary() == "<1,1,fsdp4>x4 <4,1>x1"
     assert planned("8,1x1;2,2/512x2").summary() == "<2,2>x2 <8,1>x1"
     assert planned("4,1,r8x4").replicas[0].budget == 8192
 
@@ -54,6 +57,8 @@ def test_what_is_no_plan_is_refused_when_it_is_made(text):
         ("8,1x0", "asks for 0 replicas"),
         ("8,1/0x1", "has a budget of 0 tokens"),
         ("0,1x1", "tp is 0"),
+        ("1,1,fsdp0x1", "fsdp is 0"),
+        ("1,1,fsdp4x6", r"shards weights over 4 .* ask for a multiple of 4 replicas, such as 8, not for 6"),
     ],
 )
 def test_a_plan_of_nothing_is_refused(text, message):

@@ -118,7 +118,7 @@ def test_no_plan_is_below_the_bound_and_the_one_chosen_is_among_the_best(cost):
 def test_it_is_no_slower_than_equal_replicas_that_share():
     cost = toys.ToyCost(floor=1.0)
 
-    equal = Homogeneous(WIDTHS, FLEXIBLE, shared=True, batches=2).plan(WORKLOAD, toys.MODEL, toys.cluster(1), cost)
+    equal = Homogeneous(WIDTHS, FLEXIBLE, groups=None, batches=2).plan(WORKLOAD, toys.MODEL, toys.cluster(1), cost)
     mixed = planned(cost, groups=8)
 
     assert mixed.certificate.expected_seconds <= equal.certificate.expected_seconds * (1 + 1e-9)

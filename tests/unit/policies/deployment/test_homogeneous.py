@@ -182,7 +182,7 @@ class AllTogether:
 def test_replicas_that_share_micro_batches_hold_together_what_one_cannot():
     cost = toys.ToyCost(shapes=((1, 1),))
 
-    plan = planned(cost, shared=True, dispatch=AllTogether())
+    plan = planned(cost, groups=None, dispatch=AllTogether())
 
     assert plan.summary() == "<1,1>x16"
     assert 0 < plan.certificate.bound_seconds <= plan.certificate.expected_seconds
@@ -194,7 +194,7 @@ def test_sharing_is_judged_with_the_work_split_over_the_group():
     cost = toys.ToyCost(shapes=((1, 1),))
     batch = planning_batches(WORKLOAD, 1, 0)[0]
 
-    plan = planned(cost, shared=True, dispatch=AllTogether(), batches=1)
+    plan = planned(cost, groups=None, dispatch=AllTogether(), batches=1)
 
     replica = Replica(ReplicaConfig(1, 1), (0,), 1024)
     step = step_plan(batch, plan, WIDTHS, AllTogether(), cost)
@@ -204,7 +204,7 @@ def test_sharing_is_judged_with_the_work_split_over_the_group():
 
 def test_a_dispatch_that_cannot_share_finds_no_place_and_says_so():
     with pytest.raises(Infeasible, match=r"CheapestFit with Padded finds no place"):
-        planned(toys.ToyCost(shapes=((1, 1),)), shared=True, dispatch=CheapestFit())
+        planned(toys.ToyCost(shapes=((1, 1),)), groups=None, dispatch=CheapestFit())
 
 
 def test_groups_are_equal_parts_or_powers_of_two():

@@ -23,6 +23,7 @@ from unit.policies.deployment.instances import (
 )
 
 WIDE = 200  # small random instances: three kinds, two classes, 4 to 6 GPUs
+MARGIN = 1e-5  # relative, of a bound: what solvers tolerate, over a tau of a quarter at the least
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -34,7 +35,7 @@ def test_it_equals_the_best_of_all_plans(seed):
     outcome = deploy(Fluid(prices, cluster, longest, EXACT), amounts)
 
     assert least_seconds(prices, outcome.counts, amounts, no_bubbles) == pytest.approx(best, rel=1e-6)
-    assert outcome.bound_seconds == pytest.approx(best, rel=5e-6)
+    assert outcome.bound_seconds == pytest.approx(best, rel=MARGIN)
     assert outcome.bound_seconds <= best
     assert outcome.status == "optimal"
     assert outcome.solver.startswith("HiGHS")
@@ -49,7 +50,7 @@ def test_it_equals_the_best_of_all_plans_in_all_of_many_small_instances():
 
         outcome = deploy(Fluid(prices, cluster, longest, EXACT), amounts)
 
-        assert outcome.bound_seconds == pytest.approx(best, rel=5e-6), seed
+        assert outcome.bound_seconds == pytest.approx(best, rel=MARGIN), seed
         assert outcome.bound_seconds <= best, seed
         assert least_seconds(prices, outcome.counts, amounts, np.zeros(3)) == pytest.approx(best, rel=1e-6), seed
 

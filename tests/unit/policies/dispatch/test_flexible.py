@@ -23,6 +23,7 @@ from policies.dispatch.block_repair import Placed, repair_blocks
 from policies.dispatch.blocks import slots_of
 from policies.dispatch.flexible import FlexibleGroups, assignment_seconds
 from policies.dispatch.shared import SharedGroups
+from policies.dispatch.slot_prices import OfFormed, OfPacks
 from policies.policy import step_plan
 from sim.simulator import Simulator
 from unit.policies.dispatch.worlds import Talking, buckets
@@ -145,6 +146,23 @@ def test_repair_only_ever_shortens_the_step_and_knows_its_seconds(seed: int):
     assert placed.seconds == pytest.approx(slots.seconds(np.array(again)))
     for column, part in enumerate(parts):
         assert sorted(np.concatenate([held[column] for held in placed.held])) == list(range(part.count))
+
+
+def test_packs_are_priced_as_they_would_be_formed():
+    random, batching, cost = np.random.default_rng(5), Packed(), Talking(run=0.3)
+    parts = batching.bucket(toys.batch(*random.integers(40, 1000, 60), *[1500] * 3), EIGHT, cost)
+    sharing = sharing_of(parts, slots_of(EIGHT), batching, cost)
+    packs, formed = OfPacks(parts, sharing, batching, cost), OfFormed(parts, sharing, batching, cost)
+    wide = int(np.flatnonzero(sharing.slots.size == 2)[0])
+
+    for slot in (wide, len(sharing.slots.members) - 1):
+        for _ in range(5):
+            held = tuple(
+                np.flatnonzero(random.random(part.count) < 0.3 * (part.width <= 1024 * sharing.slots.size[slot]))
+                for part in parts
+            )
+
+            assert packs.seconds(slot, held) == pytest.approx(formed.seconds(slot, held))
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.summary())

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from policies.bounds.level import level_bound
+from policies.dispatch import local_search
 from policies.dispatch.balanced import Balanced
-from policies.dispatch.exchange import chunk_sizes
+from policies.dispatch.exchange import best_exchange, chunk_sizes
 from policies.dispatch.fleet import Fleet
 from policies.dispatch.pairs import level_out
 from policies.dispatch.resplit import divisions, resplit
 from policies.dispatch.rounding import round_flow, spread
 from policies.dispatch.state import state_of
 from policies.dispatch.tables import tables_of
+from policies.dispatch.triples import share_among_three, thirds
 from unit.policies.dispatch.worlds import loads, plain_seconds
 
 WIDTHS = np.array([100, 300, 900, 2000, 4000])
@@ -83,6 +85,51 @@ def test_sharing_out_anew_finds_the_best_division_of_whole_sequences(seed):
     )
     assert state.makespan == pytest.approx(best)
     assert state.counts.sum(axis=0).tolist() == counts.tolist()
+
+
+def starved(machines):
+    """One long sequence, or one of middle length and a short one, on each: three short ones end first together."""
+    kind = loads([1, 1, 1], [0.0] * 3, [0.47, 0.62, 1.0])
+    rows = [[1, 1, 0]] * (2 * machines) + [[1, 0, 1]] * machines
+    counts = np.array(rows)
+    return Fleet((kind,), np.zeros(len(rows), int)), counts
+
+
+def test_three_machines_share_out_anew_where_no_two_can_help_each_other():
+    fleet, counts = starved(1)
+    state = state_of(tables_of(fleet, counts.sum(axis=0)), fleet.kind, counts)
+    ways, random = divisions(), np.random.default_rng(0)
+
+    assert not any(resplit(state, 2, other, ways, random) for other in (0, 1))
+    assert share_among_three(state, 2, np.arange(3), thirds()) == (1, True)
+    assert sorted(state.counts.tolist()) == [[0, 0, 1], [0, 2, 0], [3, 0, 0]]
+    assert state.seconds.tolist() == pytest.approx(fleet.seconds(state.counts).tolist())
+    assert share_among_three(state, int(state.seconds.argmax()), np.arange(3), thirds())[1] is False
+
+
+def test_a_starved_large_fleet_is_dealt_as_well_as_can_be():
+    fleet, counts = starved(24)
+
+    dealt = Balanced().balance(fleet, counts.sum(axis=0), [counts])
+
+    assert fleet.seconds(dealt).max() == pytest.approx(3 * 0.47)
+
+
+def test_machines_that_hold_much_do_without_sharing_among_three():
+    fleet = Fleet((loads([1, 1], [0.0, 0.0], [1.0, 2.0]),), np.zeros(3, int))
+    state = state_of(tables_of(fleet, np.array([12, 6])), fleet.kind, np.array([[6, 2], [3, 2], [3, 2]]))
+
+    assert share_among_three(state, 0, np.arange(3), thirds()) == (0, False)
+
+
+def test_large_fleets_look_for_fewer_exchanges_than_they_are_allowed(monkeypatch):
+    fleet, counts = fleet_of_kinds((40, 30, 20), (1, 1, 1)), np.array([4000, 1500, 500, 180, 50])
+    looked = []
+    monkeypatch.setattr(local_search, "best_exchange", lambda *found: looked.append(1) or best_exchange(*found))
+
+    Balanced(work=100).balance(fleet, counts)
+
+    assert 20 <= len(looked) <= 20 + 30
 
 
 def test_chunks_cut_to_size_fill_machines_up_to_one_level():

@@ -13,9 +13,11 @@ from lobra.errors import BadInput, Infeasible
 from policies.batching.packed import Packed
 from policies.batching.padded import Padded
 from policies.dispatch.balanced import Balanced
-from policies.dispatch.packed_dealing import exchanged, kinds_by_quota, level, longest_first
+from policies.dispatch.packed_dealing import kinds_by_quota, longest_first
+from policies.dispatch.packed_level import _Steps, level, sample_of
 from policies.dispatch.packed_pipeline import PackedPipeline
 from policies.dispatch.packed_repair import repair_packed
+from policies.dispatch.packed_shares import exchanged
 from policies.evaluate import work_seconds
 from policies.policy import step_plan
 
@@ -100,20 +102,69 @@ def test_kinds_share_a_class_in_proportion_over_its_lengths():
     assert kinds_by_quota(quotas).tolist() == [1, 1, 1, 0, 1, 0, 0, 1, 0]
 
 
-def test_short_sequences_level_kinds_that_have_time_left():
-    kinds = np.array([0] * 10 + [1] * 90)
-    each = np.ones((2, 100))
-
-    assert level(kinds, np.array([10.0, 45.0]), np.array([1, 2]), each, np.ones(100, dtype=bool))
-
-    assert np.bincount(kinds).tolist() == [33, 67]
-    assert kinds[:50].tolist() == [0] * 10 + [1] * 40
+def samples(shares, kinds):
+    sizes = np.bincount(shares.kind).tolist()
+    return tuple(sample_of(shares, kind, np.flatnonzero(kinds == kind), size) for kind, size in enumerate(sizes))
 
 
-def test_levelling_hands_nothing_to_kinds_that_do_not_hold_it():
-    kinds = np.array([0] * 10 + [1] * 90)
+@pytest.mark.parametrize("first", [0, -1])
+def test_levelling_brings_kinds_together_whatever_they_held(first):
+    plan = toys.plan((1, 1, 6), (2, 1, 1), (4, 1, 2))
+    shares = divided(skewed(2000), plan, PackedPipeline(tries=0), cost=replace(COST, floor=0.0))
+    rooms = [prices.room for prices in shares.prices]
+    kinds = np.array([np.flatnonzero(np.array(rooms) >= length)[first] for length in shares.sequences.length])
+    before = [sample.seconds if sample else 0.0 for sample in samples(shares, kinds)]
 
-    assert not level(kinds, np.array([10.0, 45.0]), np.array([1, 2]), np.ones((2, 100)), np.zeros(100, dtype=bool))
+    for _ in range(2):
+        level(shares, kinds, samples(shares, kinds))
+
+    after = [sample.seconds for sample in samples(shares, kinds)]
+    assert max(after) - min(after) < 0.4 * (max(before) - min(before))
+    assert np.all(shares.sequences.length <= np.array(rooms)[kinds])
+
+
+def test_a_kind_that_cannot_hold_them_is_handed_none():
+    plan = toys.plan((1, 1, 1), (4, 1, 1))
+    room = plan.replicas[0].budget
+    shares = divided(toys.batch(*[room + 1] * 6), plan, PackedPipeline(tries=0))
+    kinds = np.ones(6, dtype=np.int64)
+
+    level(shares, kinds, samples(shares, kinds))
+
+    assert kinds.tolist() == [1] * 6
+
+
+@given(
+    tokens=st.integers(0, 100_000),
+    token=st.floats(1e-5, 1e-3),
+    pack=st.sampled_from([0.0, 900.0]),
+    opening=st.floats(0, 1),
+)
+def test_a_replica_holds_within_its_seconds_what_it_holds(tokens, token, pack, opening):
+    steps = _Steps(tokens, token, pack, opening, 0.0)
+
+    assert steps.tokens_within(np.array([steps.seconds * (1 + 1e-9)])) >= tokens * (1 - 1e-6)
+
+
+def test_no_token_is_added_until_the_next_pack_is_paid():
+    steps = _Steps(0.0, 0.001, 1000.0, 1.0, 0.0)
+
+    assert steps.tokens_within(np.array([0.5, 1.5, 2.0, 2.9, 3.5])).tolist() == pytest.approx(
+        [0, 500, 1000, 1000, 1500]
+    )
+
+
+def test_one_long_sequence_goes_against_several_short_ones():
+    plan = toys.plan((1, 1, 2))
+    shares = divided(toys.batch(*[1000] * 3, *[240] * 9), plan, PackedPipeline(tries=0))
+    shares.held = [np.array([0, 1, 2]), np.arange(3, 12)]
+    shares.seconds = np.array([shares.price_on(0, held) for held in shares.held])
+    before = shares.seconds.max()
+
+    repair_packed(shares, 10)
+
+    assert shares.seconds.max() < before
+    assert len(shares.held[0]) > 3
 
 
 @given(st.lists(st.floats(0.1, 10.0), min_size=1, max_size=300), st.integers(1, 12))
@@ -137,9 +188,9 @@ def test_many_costs_are_dealt_as_evenly_as_one_by_one():
 
 
 def test_exchanged_positions_stay_ascending():
-    assert exchanged(np.array([1, 4, 9]), 4, 7).tolist() == [1, 7, 9]
-    assert exchanged(np.array([1, 4, 9]), 4, -1).tolist() == [1, 9]
-    assert exchanged(np.array([1, 4, 9]), -1, 0).tolist() == [0, 1, 4, 9]
+    assert exchanged(np.array([1, 4, 9]), [4], [7]).tolist() == [1, 7, 9]
+    assert exchanged(np.array([1, 4, 9]), [9, 4], []).tolist() == [1]
+    assert exchanged(np.array([1, 4, 9]), [], [5, 0]).tolist() == [0, 1, 4, 5, 9]
 
 
 @pytest.mark.parametrize("plan", PLANS[1:], ids=lambda plan: plan.summary())
