@@ -10,12 +10,13 @@ from typing import Any
 from lobra.errors import BadInput
 from lobra.spec import Tenant
 from workloads.published import Task, paper_tasks, real_task
+from workloads.reshaped import reshaped
 from workloads.sampled import SampledWorkload
 from workloads.samplers import check_sampler
 from workloads.scaling import with_total
 from workloads.sources import Endless
 from workloads.strict_yaml import nearest
-from workloads.table import tabulate
+from workloads.table import LengthTable, tabulate
 
 LOBRA6 = ("dolly_15k", "evol_instruct_110k", "xsum", "commitpackft", "meetingbank", "python_code_instructions_18k")
 LOBRA4 = ("evol_instruct_110k", "commitpackft", "billsum", "pubmedqa_artificial")
@@ -34,12 +35,15 @@ def named_workload(
     copies: int = 1,
     meetingbank: str = "alternative",
     tenants: tuple[str, ...] = (),
+    spread: float = 1.0,
+    skew: float = 1.0,
 ) -> SampledWorkload:
     """A published workload.
 
     max_length lowers the context limits that exceed it. batch_size is the total of a step, shared out in the paper's
     proportions. copies repeats every tenant under the names `x`, `x-2`, `x-3`, ... tenants picks some of them by name
-    (without the copies' suffix); (): all. BadInput where a value is wrong, Infeasible where overlong is reject and an
+    (without the copies' suffix); (): all. spread and skew change the shape of every law of lengths about its mean (see
+    `workloads.reshaped`). BadInput where a value is wrong, Infeasible where overlong is reject and an
     over-long sequence is certain to come.
     """
     if type(copies) is not int or copies < 1:
@@ -52,7 +56,7 @@ def named_workload(
     chosen = [_tenant(task, overlong, max_length) for task in tasks]
     if batch_size is not None:
         chosen = with_total(chosen, batch_size)
-    sources = tuple(Endless(tabulate(task.lengths, f"tenant '{task.name}'")) for task in tasks)
+    sources = tuple(Endless(_table(task, spread, skew)) for task in tasks)
     return SampledWorkload(tuple(chosen), sources, seed, check_sampler(sampler))
 
 
@@ -72,6 +76,11 @@ def _picked(tasks: list[Task], names: tuple[str, ...], workload: str) -> list[Ta
         if name not in known:
             raise BadInput(f"tenants: workload '{workload}' has no tenant {name!r}; {nearest(name, known)}")
     return [known[name] for name in names] if names else tasks
+
+
+def _table(task: Task, spread: float, skew: float) -> LengthTable:
+    owner = f"tenant '{task.name}'"
+    return tabulate(reshaped(task.lengths, spread, skew, owner), owner)
 
 
 def _tenant(task: Task, overlong: Any, max_length: int) -> Tenant:
