@@ -214,5 +214,13 @@ def test_a_fault_of_ours_shows_its_traceback_and_ends_with_6(tmp_path, monkeypat
 def test_the_doctor_says_what_is_installed(tmp_path):
     done = lobra("doctor", cwd=tmp_path)
     assert done.returncode == 0
-    assert "hydra-core" in done.stdout
-    assert "solver highs" in done.stdout
+    for what in (
+        "hydra-core",
+        "solver highs",
+        "cores",
+        "memory",
+        "thread settings",
+        "gloo (ranks on CPUs)",
+        "GPU memory",
+    ):
+        assert f"\n{what} " in done.stdout

@@ -5,13 +5,15 @@ import copy
 import pytest
 import yaml
 
+import toys
 from costmodel.catalogue import cost_model
 from costmodel.hardware import cluster_spec, model_spec
+from costmodel.moving import Moving
 from costmodel.sources import FOLDER, read_source
-from experiments.disturbing import noise_of, on_shared_cores
+from experiments.disturbing import noise_of, on_shared_cores, redeployment
 from experiments.schema import Noise
 from lobra.errors import BadInput
-from lobra.plan import Replica, ReplicaConfig, Shape
+from lobra.plan import DeploymentPlan, Replica, ReplicaConfig, Shape
 
 SEVEN, CLUSTER = model_spec("llama2_7b"), cluster_spec("a100_40gb", 1, 4)
 
@@ -53,6 +55,22 @@ def test_on_shared_cores_a_rank_alone_has_the_times_of_a_rank_alone(fitted):
         assert crowded == pytest.approx(quiet * sharing.slowdown(tp, busy=4))
         assert sharing.slowdown(tp, busy=4) == 2
         assert sharing.slowdown(tp, busy=tp) == 1
+
+
+def test_a_re_deployment_takes_what_the_executor_was_timed_at_for_the_weights_of_its_fullest_rank(fitted):
+    source = yaml.safe_load(fitted.read_text())
+    assert redeployment(1.5, str(fitted)) == redeployment(1.5, None) == Moving(1.5)
+    fitted.write_text(yaml.safe_dump(source | {"deploy_seconds_per_gib": 2.0, "dtype": "float32"}))
+    whole, cut = (
+        DeploymentPlan(SEVEN, CLUSTER, (toys.tenant(),), (Replica(ReplicaConfig(tp, 1), tuple(range(tp)), 4096),))
+        for tp in (1, 2)
+    )
+    layers, tables = SEVEN.layers * SEVEN.layer_parameters, 2 * SEVEN.vocabulary * SEVEN.hidden + SEVEN.hidden
+
+    price = redeployment(1.5, str(fitted))
+
+    assert price(cut, whole) == price(whole, whole) == pytest.approx(1.5 + 2.0 * 4 * (layers + tables) / 2**30)
+    assert price(whole, cut) == pytest.approx(1.5 + 2.0 * 4 * (layers / 2 + tables) / 2**30)
 
 
 def test_shared_cores_need_a_fit_that_looked_at_them(fitted):

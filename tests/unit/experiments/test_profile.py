@@ -87,6 +87,22 @@ def test_rows_hold_the_mean_of_all_replicas_and_what_the_step_took_beyond_the_sl
     assert [row["saved_bytes"] for row in rows[:3]] == [1, 2, 3]
 
 
+def test_rows_tell_how_long_their_deployment_took_where_it_was_one_in_mid_stream():
+    plan = planned(tps=(1, 2), recomputes=(0,))
+    begins = next(number for number, point in enumerate(plan.points) if point.tp == 2)
+    reports = [
+        StepReport(
+            number, 5.0, 4, 0.0, 1, 1,
+            (
+                *(Span(replica, 0, -1, "deploy", 0.0, 0.5 + replica) for replica in (0, 1) if number == begins),
+                Span(0, 0, 0, "forward", 2.0, 3.0), Span(0, 0, 0, "backward", 3.0, 4.0),
+            ),
+        )
+        for number, point in enumerate(plan.points)
+    ]  # fmt: skip
+    assert {(row["tp"], row["deploy_seconds"]) for row in rows_of(plan, reports)} == {(1, 0.0), (2, 1.5)}
+
+
 def test_what_cannot_be_profiled_is_refused():
     with pytest.raises(BadInput, match="repeats is 1"):
         planned(repeats=1)

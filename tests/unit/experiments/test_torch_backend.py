@@ -132,3 +132,10 @@ def test_how_a_job_ends_is_in_the_exit_code():
     assert exit_code_of(Preempted("told to stop")) == 5
     assert exit_code_of(RankFailure("rank 1 died")) == 6
     assert reason(RankFailure("rank 1\ndied")) == "rank 1 died"
+
+
+def test_rings_are_refused_because_only_the_simulator_plays_them(tmp_path):
+    with pytest.raises(
+        BadInput, match=r"cost\.context is 'ring', but the executor shares micro-batches by Ulysses alone"
+    ):
+        told(tmp_path, "workload=demo4", "cost.context=ring")
