@@ -24,6 +24,8 @@ MAIN_KEYS = {
     "prepare": "text",
     "fit": "samples",
     "validate": "run",
+    "gain": "lengths",
+    "study": "experiment",
     "figure": "name",
     "export": "run",
 }

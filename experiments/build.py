@@ -5,14 +5,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from costmodel.adapters import Adapters
 from costmodel.catalogue import cost_model
 from costmodel.guard import strict
 from costmodel.hardware import cluster_spec, model_spec
-from costmodel.moving import Moving
+from costmodel.levers import with_levers
 from executor.huggingface_config import read_config, spec_of
 from experiments import schema
 from experiments import schema_policy as parts
-from experiments.disturbing import noise_of, on_shared_cores
+from experiments.disturbing import noise_of, on_shared_cores, redeployment
 from experiments.published import Published
 from experiments.schema_executor import Torch
 from experiments.shipped import tenants_file
@@ -20,7 +21,7 @@ from experiments.torch_backend import torch_backend
 from experiments.walk import World
 from lobra.errors import BadInput, Infeasible
 from lobra.protocols import Backend, Batching, CostModel, DeploymentPolicy, DispatchPolicy, Grouping, Workload
-from lobra.spec import ClusterSpec, ModelSpec
+from lobra.spec import ClusterSpec, ModelSpec, Tenant
 from policies.adaptive.adaptive import Adaptive
 from policies.adaptive.round_robin import RoundRobin
 from policies.batching.boundaries import DynamicBuckets, FixedBuckets
@@ -50,20 +51,29 @@ def build_world(config: schema.World) -> World:
     if config.seed < 0:
         raise BadInput(f"seed is {config.seed}; it must not be negative")
     model, hardware = build_model(config.model), build_cluster(config.cluster)
-    if config.cost.form == "fitted" and config.cost.file is None:
+    with _about("workload"):
+        workload = build_workload(config.workload, config.seed)
+    return World(workload, model, hardware, build_cost(config.cost, model, hardware, workload.tenants))
+
+
+def build_cost(config: schema.Cost, model: ModelSpec, hardware: ClusterSpec, tenants: tuple[Tenant, ...]) -> CostModel:
+    """The cost model of these tenants."""
+    if config.form == "fitted" and config.file is None:
         raise BadInput("cost.file: a value is missing; give cost.file=FILE, which `lobra fit` wrote")
     with _about("cost"):
         cost = cost_model(
             model,
             hardware,
-            form=_word(config.cost.form),
-            memory=_word(config.cost.memory),
-            file=Path(config.cost.file) if config.cost.file is not None else None,
+            form=_word(config.form),
+            memory=_word(config.memory),
+            rounding=_word(config.rounding),
+            file=Path(config.file) if config.file is not None else None,
+            messages=config.messages,
+            context=config.context,
+            adapters=Adapters(tenants, _word(config.adapters), config.adapter_run),
         )
-        cost = strict(cost) if config.cost.strict else cost
-    with _about("workload"):
-        workload = build_workload(config.workload, config.seed)
-    return World(workload, model, hardware, cost)
+        cost = with_levers(cost, config.launch, config.tensor_efficiency)
+        return strict(cost) if config.strict else cost
 
 
 def build_model(config: schema.Model) -> ModelSpec:
@@ -113,6 +123,8 @@ def build_workload(config: Any, seed: int) -> Workload:
                 copies=config.copies,
                 meetingbank=config.meetingbank,
                 tenants=tuple(config.tenants),
+                spread=config.spread,
+                skew=config.skew,
             )
         case schema.OwnWorkload(kind="own"):
             return own_workload(
@@ -133,6 +145,11 @@ def build_backend(config: schema.World, world: World) -> Callable[[Path], Backen
             simulator = build_simulator(config.backend, world.cost, config.seed, config.cost.file)
             return lambda _: simulator
         case Torch(kind="torch"):
+            if config.cost.context != "ulysses":
+                raise BadInput(
+                    f"cost.context is '{config.cost.context}', but the executor shares micro-batches by Ulysses alone; "
+                    "set cost.context=ulysses, or backend=sim"
+                )
             return torch_backend(config, world.cluster, world.workload.tenants)
     raise _by_hand("backend", config.backend)
 
@@ -144,7 +161,7 @@ def build_simulator(config: schema.Sim, cost: CostModel, seed: int, file: str | 
         priced,
         fidelity=_word(config.fidelity),
         planning_seconds=config.planning_seconds,
-        deploy_seconds=Moving(config.deploy_seconds),
+        deploy_seconds=redeployment(config.deploy_seconds, file),
         noise=noise_of(config.noise, seed, file),
         sharing=sharing,
     )
@@ -229,7 +246,7 @@ def build_deployment(
                 recompute=_word(config.recompute),
                 budgets=config.budgets,
                 fsdp=config.fsdp,
-                shared=config.shared,
+                groups=config.groups,
                 candidates=_shapes(config.candidates),
                 batches=config.batches,
                 seed=seed,
@@ -246,6 +263,7 @@ def build_deployment(
                 fsdp=config.fsdp,
                 batches=config.batches,
                 pool=config.pool,
+                exchanges=config.exchanges,
                 expectation=_word(config.expectation),
                 time_limit_seconds=config.time_limit_seconds,
                 seed=seed,

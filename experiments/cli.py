@@ -24,6 +24,8 @@ VERBS = {
     "profile": "time micro-batches on real ranks",
     "fit": "coefficients of the cost model from a profile",
     "validate": "compare the simulator with a real run",
+    "gain": "for your own lengths: the most that heterogeneity, packing, sharing and joint training can give",
+    "study": "play a study: the paper's figures again, and the questions beside them",
     "figure": "draw a figure of finished results",
     "export": "write traces in other formats",
     "doctor": "say what is installed",

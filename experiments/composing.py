@@ -16,7 +16,7 @@ from lobra.errors import BadInput
 
 ORDER = ("task_fused", "task_sequential", "length_based", "lobra")  # families, in the order of the tables
 OWN, PAPER = "own", "paper"
-_PLAN = re.compile(r"[0-9,;x/r ]+")  # of these its own reader makes sense, or says what is wrong
+_PLAN = re.compile(r"[0-9,;x/rfsdp ]+")  # of these its own reader makes sense, or says what is wrong
 
 
 def policy_names() -> tuple[str, ...]:
@@ -38,13 +38,13 @@ def policy_configs(names: Sequence[str], plans: str) -> dict[str, Policy]:
     if not names:
         raise BadInput("policies: the list is empty; name at least one, or leave it out for all")
     more = _deployment(plans)
-    return {name: _compose([f"policy={name}", *more]) for name in names}
+    return {name: one_policy([f"policy={name}", *more]) for name in names}
 
 
 def with_plans(policy: Policy, plans: str) -> Policy:
     """This policy, on the published plans or a given one where `plans` says so."""
     if more := _deployment(plans):
-        policy.deployment = _compose(more).deployment
+        policy.deployment = one_policy(more).deployment
     return policy
 
 
@@ -59,7 +59,8 @@ def _deployment(plans: str) -> list[str]:
     return ["policy/deployment=given", f"policy.deployment.replicas='{plans}'"]
 
 
-def _compose(overrides: list[str]) -> Policy:
+def one_policy(overrides: list[str]) -> Policy:
+    """The configuration of a policy: `conf/one_policy.yaml` with these overrides."""
     if GlobalHydra.instance().is_initialized():
         config = compose("one_policy", overrides=overrides)
     else:  # a launcher's own process

@@ -10,11 +10,13 @@ from experiments.doctor import doctor
 from experiments.drawing import figure
 from experiments.export import export
 from experiments.fitting import fit
+from experiments.gain import gain
 from experiments.job import Work, in_folder
 from experiments.preparing import prepare
 from experiments.profile import profile
-from experiments.schema import Export, Figure, Profile
+from experiments.schema import Export, Figure, Gain, Profile, Study
 from experiments.schema_executor import Fit, Prepare, Validate
+from experiments.study.verb import study
 from experiments.validate import validate
 
 
@@ -31,6 +33,12 @@ def act(verb: str, config: DictConfig) -> int:
             return figure(asked)
         case Export():
             return export(asked)
+        case Gain(run_dir=None):
+            return gain(asked, None)
+        case Gain():
+            return in_folder(verb, plain, partial(gain, asked))
+        case Study():
+            return in_folder(verb, plain, partial(study, asked))
         case Prepare():
             return in_folder(verb, plain, partial(prepare, asked))
         case Profile():

@@ -1,7 +1,9 @@
-"""What disturbs a simulation: noise by the configuration's own knobs or as `lobra fit` found it, and shared cores."""
+"""What disturbs a simulation: noise by its own knobs or as `lobra fit` found it, shared cores, re-deployments."""
 
 from pathlib import Path
 
+from costmodel.fitting import ITEM_BYTES
+from costmodel.moving import Moving, Reloading
 from costmodel.noise import read_noise
 from costmodel.sharing import alone, core_factors
 from costmodel.sources import read_source
@@ -24,6 +26,18 @@ def noise_of(config: schema.Noise, seed: int, file: str | None) -> Noise | None:
         sigma, probability, factor = found.jitter_sigma, found.straggler_probability, found.straggler_factor
     noise = Noise(seed, sigma, probability, factor)
     return None if sigma == 0 and probability == 0 else noise
+
+
+def redeployment(fixed_seconds: float, file: str | None) -> Moving | Reloading:
+    """What a re-deployment takes: as the executor was timed, where the fitted file tells; else what the links carry."""
+    source = read_source(Path(file), "floor_form") if file is not None else {}
+    seconds = source.get("deploy_seconds_per_gib")
+    if seconds is None:
+        return Moving(fixed_seconds)
+    item = ITEM_BYTES.get(str(source.get("dtype")))
+    if item is None:
+        raise BadInput(f"cost file: dtype is {source.get('dtype')!r}; choose {', '.join(ITEM_BYTES)}")
+    return Reloading(float(seconds), item, Moving(fixed_seconds).fixed_seconds)
 
 
 def on_shared_cores(cost: CostModel, file: str | None) -> tuple[CostModel, Sharing]:

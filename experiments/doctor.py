@@ -1,4 +1,4 @@
-"""`lobra doctor`: what is installed, and what works."""
+"""`lobra doctor`: what is installed, what works, and what the machine has."""
 
 import platform
 import sys
@@ -6,6 +6,7 @@ import sys
 import numpy as np
 from scipy.sparse import csr_array
 
+from experiments.machine import machine_rows, torch_rows
 from experiments.rundir import PACKAGES, git_commit, version
 from experiments.tables import print_table
 from policies.solvers import Program, SolverName, solve
@@ -26,6 +27,7 @@ def doctor() -> int:
         (package, f"{found}: remove it, it breaks Hydra 1.3") for package in BREAKS_HYDRA if (found := version(package))
     ]
     rows += [(f"solver {name}", _solver(name)) for name in ("highs", "gurobi")]
+    rows += machine_rows() + (torch_rows() if version("torch") else [])
     print_table(("what", "found"), rows, sys.stdout)
     return 0
 

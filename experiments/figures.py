@@ -32,7 +32,14 @@ KINDS = {
     "deploy": "#E69F00",
 }
 LANES = 64  # of a timeline; more could not be read
-STYLE: Any = {"svg.hashsalt": "lobra", "font.size": 9.0, "axes.spines.top": False, "axes.spines.right": False}
+STYLE: Any = {
+    "svg.hashsalt": "lobra",
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "hatch.linewidth": 0.5,
+    "pdf.fonttype": 42,  # letters stay letters
+}
 METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},

@@ -69,6 +69,7 @@ def _cells(fit: dict[str, Any]) -> tuple[str, ...]:
 def fitted_file(samples: Samples, folder: Path, *, gpu: str, max_tokens: int | None) -> Path:
     """The coefficients of these samples, in the folder."""
     document = samples_document(samples, gpu, max_tokens=max_tokens)
+    document = with_noise(with_interval(document, [samples.profile(tp) for tp in samples.tps]), samples)
     write_atomically(folder / NAME, document_text(document, "lobra validate"))
     return folder / NAME
 

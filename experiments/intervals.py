@@ -77,15 +77,23 @@ def price_intervals(
     played: Mapping[str, Played], cost: CostModel, *, seed: int, draws: int, half_width: float = 0.0
 ) -> dict[str, dict[str, Any]]:
     """Of each policy: draws, 90 % intervals of GPU and step seconds, share of draws in which it beats each other."""
-    sigmas = _sigmas(played, cost, half_width)
+    factors = price_factors(played, cost, seed=seed, draws=draws, half_width=half_width)
+    costs = {name: played[name].gpu_seconds * values for name, values in factors.items()}
+    return {name: _row(name, played[name], factors[name], costs) for name in played}
+
+
+def price_factors(
+    played: Mapping[str, Played], cost: CostModel, *, seed: int, draws: int, half_width: float = 0.0
+) -> dict[str, Array]:
+    """By what each policy's seconds change in each draw, float64 [draws]; a draw is the same truth for all of them."""
+    sigmas = sigmas_in_use(played, cost, half_width)
     usual = {name: seconds_of(each, cost) for name, each in played.items()}
     factors: dict[str, list[float]] = {name: [] for name in played}
     for draw in range(draws):
         truth = drawn(cost, sigmas, seed=seed, draw=draw)
         for name, each in played.items():
             factors[name].append(seconds_of(each, truth) / usual[name] if usual[name] > 0 else 1.0)
-    costs = {name: played[name].gpu_seconds * np.array(values) for name, values in factors.items()}
-    return {name: _row(name, played[name], np.array(factors[name]), costs) for name in played}
+    return {name: np.array(values) for name, values in factors.items()}
 
 
 def seconds_of(played: Played, cost: CostModel) -> float:
@@ -124,7 +132,7 @@ def _row(name: str, played: Played, factors: Array, costs: Mapping[str, Array]) 
     }
 
 
-def _sigmas(played: Mapping[str, Played], cost: CostModel, half_width: float) -> dict[tuple[int, int], float]:
+def sigmas_in_use(played: Mapping[str, Played], cost: CostModel, half_width: float) -> dict[tuple[int, int], float]:
     """The systematic term of every (tp, pp) that any policy uses; the same for all of them."""
     known, excesses, plans = hulls(cost), defaultdict[tuple[int, int], float](lambda: 1.0), list[DeploymentPlan]()
     for each in played.values():

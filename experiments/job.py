@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -9,9 +10,11 @@ from typing import Any, cast
 from omegaconf import DictConfig, OmegaConf
 
 from experiments import schema
+from experiments.acknowledged import MARKS, kept, refuse_shorter
 from experiments.composing import policy_configs, policy_names, with_plans
 from experiments.rundir import digest, locked, write_run
 from experiments.running import plan_file
+from experiments.schema_executor import Torch
 from experiments.schema_policy import Policy
 from experiments.shipped import tenants_file
 from lobra.errors import BadInput
@@ -62,7 +65,12 @@ def job_of(verb: str, config: DictConfig) -> Job:
     else:
         names = typed.policies if typed.policies is not None else policy_names()
         policies = policy_configs(names, typed.plans)
-    plain["policies"] = {name: asdict(policy) for name, policy in policies.items()}
+    return described(verb, typed, plain, policies)
+
+
+def described(verb: str, typed: schema.World, plain: dict[str, Any], policies: dict[str, Policy]) -> Job:
+    """The job of a configuration, as objects and as plain data, with these policies instead of those it names."""
+    plain = plain | {"policies": {name: asdict(policy) for name, policy in policies.items()}}
     return Job(verb, typed, policies, plain, digest(verb, plain, evidence(typed.workload, *_named_files(typed))))
 
 
@@ -83,12 +91,14 @@ def in_folder(verb: str, plain: dict[str, Any], work: Callable[[Path], int]) -> 
 
 
 def begun(job: Job, folder: Path, work: Work) -> Done:
-    """The work itself, in a directory that is already held; old marks of completion go first."""
-    for mark in (DONE, "summary.json"):
-        (folder / mark).unlink(missing_ok=True)
-    write_run(folder, job.verb, job.name, job.plain)
-    write_atomically(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(job.plain)))
-    return work(job, folder)
+    """The work itself, in a directory that is already held; old marks of completion go first, unless it is refused."""
+    refuse_shorter(job.config, folder, tuple(job.policies))
+    with kept(folder, MARKS) if isinstance(job.config.backend, Torch) else nullcontext():
+        for mark in (DONE, "summary.json"):
+            (folder / mark).unlink(missing_ok=True)
+        write_run(folder, job.verb, job.name, job.plain)
+        write_atomically(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(job.plain)))
+        return work(job, folder)
 
 
 def evidence(workload: Any, *others: Path) -> str:

@@ -17,6 +17,7 @@ from experiments.planning_case import Case, play, standing
 from experiments.planning_certificate import certificate_line
 from experiments.planning_moves import decision_lines, decision_row, replan
 from experiments.planning_regret import regret_lines, regret_row
+from experiments.planning_views import view_lines, view_rows
 from experiments.progress import reporting
 from experiments.rundir import SCHEMA, pretty
 from experiments.running import running_plan
@@ -99,10 +100,12 @@ def _told(
         "status": status,
         "notes": list(notes),
         "uses": planning_uses.use_rows(made, played),
+        "views": view_rows(made, played, case.world.cost),
         **extra,
     }
     _say(_head(row, made, len(played.steps)))
     print_table(planning_uses.COLUMNS, planning_uses.use_cells(row["uses"]), sys.stdout)
+    _say(view_lines(row["views"]))
     row["memory"] = _memory(case, made)
     if config.baselines and alone:
         row["baselines"] = _baselines(case, row)
@@ -154,7 +157,7 @@ def _baselines(case: Case, row: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _regret(case: Case, made: DeploymentPlan, config: schema.Plan) -> dict[str, Any]:
     assert config.regret is not None
-    with reporting(1) as reporter, reporter.part("regret", config.draws) as tick:
+    with reporting(1) as reporter, reporter.part("regret", 2 * config.draws) as tick:
         row = regret_row(case, made, spread=config.regret, law=cast(Law, config.law), draws=config.draws, tick=tick)
     _say(["", *regret_lines(row)])
     return row

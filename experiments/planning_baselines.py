@@ -1,8 +1,9 @@
-"""The best homogeneous plans beside a plan: plain, with recomputation, with context parallelism.
+"""The best homogeneous plans beside a plan: plain, with recomputation, with sharded weights, with context parallelism.
 
 All are tuned alike: every kind the cost model prices, three budgets a pipeline, the plan's own batching and dispatch,
-the same planning batches and the same judge. Where replicas share micro-batches the dispatch has to be another one,
-which balances groups of them.
+the same planning batches and the same judge. A baseline that may recompute takes the best number of layers (by quarters
+of a stage), one that may shard takes the best number of replicas that share their frozen weights. Where replicas share
+micro-batches the dispatch has to be another one, which balances groups of them.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from policies.dispatch.shared import SharedGroups
 COLUMNS = ("planned on the same batches", "step s", "GPU s/step", "ratio", "basis", "plan")
 THIS = "this plan"
 BUDGETS = 3
+SHARDS = 8  # replicas that share their frozen weights, at most: a node of the catalogue
 
 
 def baseline_rows(case: Case, own: dict[str, Any]) -> list[dict[str, Any]]:
@@ -29,8 +31,10 @@ def baseline_rows(case: Case, own: dict[str, Any]) -> list[dict[str, Any]]:
     )
     variants = {
         "homogeneous": best,
-        "homogeneous, may recompute": replace(best, recompute="full"),
-        "homogeneous, context parallel": replace(best, dispatch=shared, shared=True),
+        "homogeneous, may recompute": replace(best, recompute="some"),
+        "homogeneous, may shard weights": replace(best, fsdp=SHARDS),
+        "homogeneous, may do both": replace(best, recompute="some", fsdp=SHARDS),
+        "homogeneous, context parallel": replace(best, dispatch=shared, groups=None),
     }
     rows = [{"name": THIS, **own, "ratio": 1.0}]
     for name, variant in variants.items():

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from costmodel.samples import COLUMNS
+from costmodel.samples import DEPLOY, PLACE, WRITTEN
 from executor.crew import RANKS
 from executor.description import Execution
 from executor.identity import MACHINE
@@ -52,7 +52,7 @@ def profile(config: Profile, folder: Path) -> int:
     rows = timed(plan, execution, config.backend, folder, model=model, cluster=cluster)
     write_samples(folder / NAME, rows)
     body = {"schema": SCHEMA, "points": len(points), "rows": len(rows), "repeats": grid.repeats}
-    write_atomically(folder / "summary.json", pretty(body | {"place": {key: rows[0][key] for key in COLUMNS[-16:]}}))
+    write_atomically(folder / "summary.json", pretty(body | {"place": {key: rows[0][key] for key in PLACE}}))
     sys.stdout.write(f"{len(points)} micro-batches, each timed {grid.repeats} times\nwrote {folder / NAME}\n")
     sys.stdout.write(f"next: lobra fit {folder / NAME}\n")
     return 0
@@ -78,11 +78,24 @@ def rows_of(plan: Plan, reports: Sequence[StepReport]) -> list[dict[str, Any]]:
     """What was measured: times of round 1 and later, bytes of round 0."""
     steps = [directive for directive in plan.directives if isinstance(directive, StepPlan)]
     saved = {plan.points[number]: round((reports[number].peak_gib or 0.0) * 2**30) for number in plan.counted}
+    deployed = _deployed(plan, reports)
     return [
-        _row(point, step, report, number, saved.get(replace(point, crowded=False), 0))
-        for point, step, report, number in zip(plan.points, steps, reports, plan.rounds, strict=True)
+        _row(point, step, report, number, saved.get(replace(point, crowded=False), 0)) | {DEPLOY: deploy}
+        for point, step, report, number, deploy in zip(plan.points, steps, reports, plan.rounds, deployed, strict=True)
         if number > 0
     ]
+
+
+def _deployed(plan: Plan, reports: Sequence[StepReport]) -> list[float]:
+    """Of every step, how long the deployment took that it runs under; 0 of the first, which the ranks start with."""
+    found: list[float] = []
+    for number, report in enumerate(reports):
+        point, before = plan.points[number], plan.points[max(0, number - 1)]
+        if (point.tp, point.recompute) != (before.tp, before.recompute) or number == 0:
+            found.append(max((span.end - span.start for span in report.spans if span.kind == "deploy"), default=0.0))
+        else:
+            found.append(found[-1])
+    return found
 
 
 def _row(point: Point, step: StepPlan, report: StepReport, number: int, saved: int) -> dict[str, Any]:
@@ -142,7 +155,7 @@ def place_of(
 def write_samples(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """The table; numbers as short as they are exact."""
     file = io.StringIO()
-    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(file, WRITTEN, lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerow({key: f"{value:.7g}" if isinstance(value, float) else value for key, value in row.items()})

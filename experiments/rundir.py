@@ -17,7 +17,7 @@ from lobra.files import write_atomically
 
 SCHEMA = 1
 PACKAGES = ("lobra", "numpy", "scipy", "highspy", "gurobipy", "simpy", "hydra-core", "omegaconf", "pyarrow", "torch")
-NO_PART_OF_A_RESULT = ("run_dir", "fail_fast", "workers")  # they say where and how, not what
+NO_PART_OF_A_RESULT = ("run_dir", "fail_fast", "workers", "jobs")  # they say where and how, not what
 
 
 def digest(verb: str, config: dict[str, Any], evidence: str = "") -> str:

@@ -71,6 +71,8 @@ class NamedWorkload:
     batch_size: int | None = None
     copies: int = 1
     meetingbank: str = "alternative"
+    spread: float = 1.0  # times the deviation of every law of lengths, its mean kept
+    skew: float = 1.0  # power that bends every law at the same mean and deviation; above 1: longer tails
     tenants: list[str] = field(default_factory=list)
 
 
@@ -92,7 +94,14 @@ class Cost:
 
     form: str = "auto"
     memory: str = "auto"
+    rounding: str = "auto"  # of max tokens: power_of_two or multiple (of 128); auto: the former with the table
     file: str | None = None  # for fitted: what `lobra fit` wrote
+    messages: str = "auto"  # measured curves inside nodes, formula elsewhere; measured: between nodes too; or formula
+    context: str = "ulysses"  # how replicas share a micro-batch; ring or cheapest: simulated only
+    adapters: str = "auto"  # their kernels: loop, grouped or fused; auto: as they were timed, else loop
+    adapter_run: float = 1.0  # how many times its price another adapter in a micro-batch costs; 0: nothing
+    launch: float = 1.0  # times the fixed parts of a layer; 1: as priced
+    tensor_efficiency: float = 1.0  # speed that a tensor-parallel group keeps at every doubling, beside what is priced
     strict: bool = False  # refuse micro-batches beyond those that were timed, instead of extrapolating
 
 
@@ -147,7 +156,7 @@ class Run(World):
 class Plan(Run):
     """`lobra plan`: a policy's deployment and how good it is."""
 
-    baselines: bool = True  # beside it the best homogeneous plans: plain, with recomputation, context parallel
+    baselines: bool = True  # beside it the best homogeneous plans: plain, recomputing, sharded, context parallel
     running: str | None = None  # a run's directory or its directives: stay with that plan, or move?
     horizon: int = 1000  # steps in which a move must pay
     factor: float = 2.0  # how many times its cost a move must save
@@ -190,13 +199,38 @@ class Profile:
 
 
 @dataclass
+class Study:
+    """`lobra study`: the points of a study, its table and its figure."""
+
+    study: str = MISSING  # which; experiment=NAME sets it
+    sweep: str = "smoke"  # smoke: seconds; paper: minutes
+    seed: int = 0
+    jobs: int = 1  # points that play at once, each in a process of its own
+    run_dir: str | None = None
+
+
+@dataclass
+class Gain:
+    """`lobra gain LENGTHS`: the most that each ingredient can give."""
+
+    model: Model = field(default_factory=Model)
+    cluster: Cluster = field(default_factory=Cluster)
+    cost: Cost = field(default_factory=Cost)
+    lengths: str = MISSING  # a CSV with a column tokens, a YAML of tenants, a shipped set, or a workload's name
+    batch_size: int | None = None  # sequences a step; none given: what the tenants say, 512 for a CSV or a set
+    max_length: int = 16384  # longer sequences are cut
+    seed: int = 0
+    run_dir: str | None = None  # also the phase diagram; none given: the table alone
+
+
+@dataclass
 class Figure:
     """`lobra figure NAME`: a figure of finished results."""
 
     name: str = MISSING
     run: str = MISSING
     output: str | None = None
-    format: str = "png"
+    format: str | None = None  # png, pdf or svg; none given: png, of a study all three
     scale: str = "linear"
     group: int = 0
     step: int = 0
@@ -226,6 +260,8 @@ VERBS: dict[str, type] = {
     "profile": Profile,
     "fit": Fit,
     "validate": Validate,
+    "gain": Gain,
+    "study": Study,
     "figure": Figure,
     "export": Export,
     "doctor": Doctor,

@@ -1,6 +1,7 @@
 """Mutable twins of what concerns the executor: its backend, and the verbs around real runs."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from omegaconf import MISSING
 
@@ -100,4 +101,6 @@ class Validate:
     samples: str | None = None  # of an earlier profile of this machine; none given: a short one is made
     repeats: int = 3  # of that profile
     again: int = 1  # times that the run is played once more, for the noise of its steps
+    backend: Any = MISSING  # the simulator: with noise as fitted, or shared cores
+    draws: int = 0  # of prices that may be the truth, and of noise, for an interval of each step; 0: none, 50 is enough
     run_dir: str | None = None

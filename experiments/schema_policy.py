@@ -117,12 +117,12 @@ class Homogeneous:
 
     kind: str = "homogeneous"
     recompute: str = "none"
-    shared: bool = False
     budgets: int = 1
     fsdp: int = 1
     candidates: list[list[int]] | None = None
     batches: int = 4
     longest: str = "limit"
+    groups: int | None = 1
 
 
 @dataclass
@@ -137,6 +137,7 @@ class Heterogeneous:
     budgets: int = 3
     batches: int = 4
     pool: int = 12
+    exchanges: int = 24
     expectation: str = "sampled"
     time_limit_seconds: float = 60.0
     longest: str = "limit"

@@ -18,6 +18,7 @@ from costmodel.samples import Samples, read_samples
 from executor import description
 from executor.description import Execution
 from experiments.fitting import fitted_file
+from experiments.predicting import Predictor, check_prediction, coverage
 from experiments.profile import NAME as SAMPLES
 from experiments.profile import timed, write_samples
 from experiments.profile_plan import points_of, profile_plan, shapes
@@ -31,10 +32,7 @@ from lobra import stream
 from lobra.errors import BadInput
 from lobra.files import write_atomically
 from lobra.plan import DeploymentPlan, StepPlan
-from lobra.protocols import CostModel
-from lobra.stream import Writer
 from lobra.trace import StepReport
-from sim.simulator import Simulator
 
 Directive = DeploymentPlan | StepPlan
 ROWS = (1, 4)
@@ -42,6 +40,7 @@ ROWS = (1, 4)
 
 def validate(config: Validate, folder: Path) -> int:
     """Do the verb: samples, coefficients, the simulated trace and `summary.json` in the folder."""
+    check_prediction(config.backend, config.draws)
     if config.again < 0:
         raise BadInput(f"again is {config.again}; it counts further plays of the run, 0 or more")
     group = Path(config.run) / str(config.group)
@@ -53,23 +52,20 @@ def validate(config: Validate, folder: Path) -> int:
     samples = _samples(config, folder, plan, directives, execution=execution)
     budget = max(replica.budget for replica in plan.replicas)
     file = fitted_file(samples, folder, gpu=plan.cluster.gpu.name, max_tokens=budget)
-    predicted = simulated(directives, cost_model(plan.model, plan.cluster, form="fitted", file=file), folder)
+    cost = cost_model(plan.model, plan.cluster, form="fitted", file=file)
+    predictor = Predictor(config.backend, cost, file)
+    predicted = predictor.simulated(directives, folder)
+    interval = predictor.interval(directives, config.draws) if config.draws else None
     again = [_played_again(directives, execution, folder, number) for number in range(config.again)]
     body = summary(measured, predicted, again, samples)
-    _tell(body, measured, predicted, again)
+    if interval is not None:
+        plays = [body["measured_seconds"], *body["again_seconds"]]
+        body["interval"] = coverage(plays, *interval) | {"draws": config.draws}
+    _tell(body)
     write_atomically(folder / "summary.json", pretty(body))
     for name in (SAMPLES, file.name, "summary.json"):
         sys.stdout.write(f"wrote {folder / name}\n")
     return 0
-
-
-def simulated(directives: Sequence[Directive], cost: CostModel, folder: Path) -> list[StepReport]:
-    """The simulator's reports of the same directives, also as a trace in the folder."""
-    reports = list(Simulator(cost).play(iter(directives)))
-    with Writer(folder / "predicted.jsonl") as writer:
-        for report in reports:
-            writer.append(report)
-    return reports
 
 
 def summary(
@@ -88,6 +84,7 @@ def summary(
     return {
         "schema": SCHEMA,
         "steps": len(seconds),
+        "numbers": [report.step for report in measured],
         "measured_seconds": seconds,
         "predicted_seconds": told,
         "again_seconds": plays[1:],
@@ -98,6 +95,7 @@ def summary(
         "first_error": errors[0],
         "step_noise": _noise([times[warm] for times in plays]) if again else None,
         "profile_noise": samples.noise,
+        "interval": None,
         "place": samples.place,
         "warnings": list(samples.warnings),
     }
@@ -153,32 +151,23 @@ def _played_again(directives: Sequence[Directive], execution: Execution, folder:
     return reports
 
 
-def _tell(
-    body: dict[str, Any],
-    measured: Sequence[StepReport],
-    predicted: Sequence[StepReport],
-    again: Sequence[Sequence[StepReport]],
-) -> None:
+def _tell(body: dict[str, Any]) -> None:
+    plays, told = [body["measured_seconds"], *body["again_seconds"]], body["interval"]
     rows = []
-    for place, (took, says) in enumerate(zip(measured, predicted, strict=True)):
-        others = [_seconds(reports[place]) for reports in again]
-        typical = median([_seconds(took), *others])
-        rows.append(
-            (
-                str(took.step),
-                f"{_seconds(took):.3f}",
-                *(f"{other:.3f}" for other in others),
-                f"{says.seconds:.3f}",
-                f"{says.seconds / typical - 1:+.1%}",
-            )
-        )
-    print_table(("step", "measured s", *("again s" for _ in again), "predicted s", "error"), rows, sys.stdout)
+    for step, (says, took) in enumerate(zip(body["predicted_seconds"], zip(*plays, strict=True), strict=True)):
+        interval = f"{told['low_seconds'][step]:.3f}..{told['high_seconds'][step]:.3f}" if told else "n/a"
+        times = (f"{each:.3f}" for each in took)
+        rows.append((str(body["numbers"][step]), *times, f"{says:.3f}", interval, f"{says / median(took) - 1:+.1%}"))
+    again = ("again s",) * (len(plays) - 1)
+    print_table(("step", "measured s", *again, "predicted s", "90 % interval", "error"), rows, sys.stdout)
     noise = f"{body['step_noise']:.1%}" if body["step_noise"] is not None else "not measured (again=0)"
     sys.stdout.write(
         f"predicted / measured: {body['ratio']:.3f}; mean error of a step {body['mean_error']:.1%} "
         "(without the first, which warms up)\n"
         f"repeat noise: {noise} between plays of the same step; {body['profile_noise']:.1%} in the profile\n"
     )
+    if told:
+        sys.stdout.write(f"in their 90 % intervals: {told['covered']} of {told['of']} measured step times\n")
     place = body["place"]
     sys.stdout.write(f"{place['hardware']}: {place['ranks']} ranks on {place['cores']} cores\n")
     for warning in body["warnings"]:

@@ -3,10 +3,13 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from experiments.acknowledged import STREAMS, TRACE, kept
+from experiments.torch_backend import JOB
 from experiments.traces import joined
 from lobra.batch import Batch
 from lobra.owed import Owed
@@ -85,6 +88,7 @@ def _walk_group(
     planning = time.perf_counter() - started
     log, reports = _Log(), list[StepReport]()
     with (
+        kept(folder, STREAMS, TRACE) if (folder / JOB).is_dir() else nullcontext(),
         Writer(folder / "directives.jsonl") as directives,
         Writer(folder / "trace.jsonl") as trace,
         (folder / "timings.jsonl").open("w", encoding="utf-8", newline="\n") as timings,

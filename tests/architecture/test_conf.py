@@ -13,6 +13,7 @@ from executor.launch import Attached, Torchrun
 from experiments.build import build_backend, build_policy, build_world
 from experiments.composing import policy_configs, policy_names
 from experiments.schema import OPTIONS, VERBS, register
+from experiments.study.catalogue import STUDIES
 from policies.policy import Policy
 
 CONF = Path(str(resources.files("conf")))
@@ -45,6 +46,14 @@ def stems(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
+PLAYED_AS_STUDIES = [
+    name
+    for name in stems("experiment")
+    if "study" in yaml.safe_load((CONF / "experiment" / f"{name}.yaml").read_text())
+]
+SETTINGS = [name for name in stems("experiment") if name not in PLAYED_AS_STUDIES]  # what can be planned and played
+
+
 @pytest.fixture(scope="module", autouse=True)
 def hydra():
     register()
@@ -64,7 +73,7 @@ def test_every_verb_composes_under_its_schema(verb):
     assert type(object_of(config)) is VERBS[verb]
 
 
-@pytest.mark.parametrize("name", stems("experiment"))
+@pytest.mark.parametrize("name", SETTINGS)
 def test_every_experiment_builds(name):
     config = object_of(compose("compare", overrides=[f"experiment={name}"]))
     world = build_world(config)
@@ -74,7 +83,7 @@ def test_every_experiment_builds(name):
 
 @pytest.mark.parametrize("verb", ["plan", "run"])
 def test_every_experiment_goes_with_every_verb_that_plans_or_plays(verb):
-    for name in stems("experiment"):
+    for name in SETTINGS:
         assert type(object_of(compose(verb, overrides=[f"experiment={name}"]))) is VERBS[verb]
 
 
@@ -82,7 +91,17 @@ def test_every_experiment_goes_with_every_verb_that_plans_or_plays(verb):
 def test_every_experiment_begins_with_the_command_that_runs_it(name):
     first, second = (CONF / "experiment" / f"{name}.yaml").read_text().splitlines()[:2]
     assert first == "# @package _global_"
-    assert re.match(rf"# lobra (compare|run backend=torch) experiment={name}\b", second)
+    assert re.match(rf"# lobra (compare|run backend=torch|study) experiment={name}\b", second)
+
+
+def test_every_experiment_that_is_a_study_is_known():
+    assert sorted(STUDIES) == PLAYED_AS_STUDIES
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_has_an_experiment_of_its_name(name):
+    asked = object_of(compose("study", overrides=[f"experiment={name}"]))
+    assert (asked.study, asked.sweep, asked.seed) == (name, "smoke", 0)
 
 
 def test_the_policies_are_those_of_the_design_with_the_baseline_first():

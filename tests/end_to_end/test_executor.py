@@ -114,6 +114,12 @@ def test_a_run_that_is_stopped_or_loses_a_rank_ends_in_one_line_and_goes_on_when
     assert [report.step for report in reports] == list(range(40))
     assert reports[-1].losses[0] < reports[0].losses[0]
 
+    told = {path: path.read_bytes() for path in (tmp_path / "OUT").rglob("*") if path.is_file()}
+    check_refused(lobra("run", *arguments[:-3], "steps=30", "run_dir=OUT", cwd=tmp_path), 2, "already trained 40")
+    check_refused(lobra("run", *arguments, "seed=9", cwd=tmp_path), 2, "resume with the same workload and seed")
+    for path in ("0/directives.jsonl", "0/trace.jsonl", "summary.json", "run.json", "config.yaml"):
+        assert (tmp_path / "OUT" / path).read_bytes() == told[tmp_path / "OUT" / path]
+
 
 def rank_processes(folder: Path, rank: int) -> list[int]:
     """The process of one rank of the job in this folder."""
@@ -130,11 +136,14 @@ def rank_processes(folder: Path, rank: int) -> list[int]:
     return found
 
 
+PLAYED = ("draws=8", "backend.share_cores=true")
+
+
 def test_a_real_run_is_validated_by_a_profile_that_can_also_be_fitted_alone(tmp_path):
     file = tenants(tmp_path, f"name: a, batch_size: 4, {LAW}")
     done = lobra_process("run", *SMALL, "workload=own", file, "steps=3", "run_dir=OUT", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    done = lobra_process("validate", "OUT", "run_dir=V", "repeats=2", "again=1", cwd=tmp_path)
+    done = lobra_process("validate", "OUT", "run_dir=V", "repeats=2", "again=1", *PLAYED, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "predicted / measured" in done.stdout
     assert "repeat noise" in done.stdout
@@ -142,6 +151,10 @@ def test_a_real_run_is_validated_by_a_profile_that_can_also_be_fitted_alone(tmp_
     predicted = list(stream.read(tmp_path / "V" / "predicted.jsonl"))
     assert [report.seconds for report in predicted] == body["predicted_seconds"]
     assert 0.1 < body["ratio"] < 10  # the machine of a test may be busy with anything
+    told = body["interval"]
+    assert all(low <= high for low, high in zip(told["low_seconds"], told["high_seconds"], strict=True))
+    assert (told["of"], told["draws"]) == (4, 8)  # two plays of two steps beside the first
+    assert f"in their 90 % intervals: {told['covered']} of 4 measured step times" in done.stdout
 
     done = lobra("fit", "V/samples.csv", "max_tokens=256", "run_dir=F", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -167,6 +180,8 @@ def test_a_profile_times_every_micro_batch_of_its_grid(tmp_path):
     assert len(steps) == 3 * (len(lines) - 1) // 2  # a round of warming up beside the two that count
     done = lobra("fit", "P/samples.csv", "run_dir=F", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    told = json.loads((tmp_path / "F" / "summary.json").read_text())["fitted"]
+    assert told["deploy_seconds_per_gib"] > 0  # from tp 1 to tp 1 with recomputation
     assert "tp 1 recompute 2: derived price off by" in done.stdout
 
 
@@ -175,6 +190,9 @@ def test_a_profile_times_every_micro_batch_of_its_grid(tmp_path):
     [
         (("validate", "nowhere"), "nowhere"),
         (("validate",), "run: a value is missing"),
+        (("validate", "OUT", "backend=torch"), "a run is compared with the simulator; use backend=sim"),
+        (("validate", "OUT", "draws=1"), "draws is 1; give 0 for no interval"),
+        (("validate", "OUT", "backend.noise.fitted=true"), "only its interval; give draws=50 too"),
         (("fit", "nowhere.csv"), "gpu: nowhere.csv does not say what was measured"),
         (("fit", "x.csv", "max_tokens=0"), "max_tokens is 0"),
         (("prepare", "x.jsonl", "tokenizer=t.json"), "fields: give the names of the fields"),
