@@ -1,4 +1,18 @@
-"""From names to a cost model: which form and which memory apply to a model on a cluster."""
+"""From names to a cost model: which form and which memory apply to a model on a cluster.
+
+form: auto is knots where a fitted source exists for this GPU and model, else roofline; both have the output head on
+the last stage. knots plans by the floor form (or fitted, given a file, which has its head spread over its layers) and
+plays stages by the finer curves of the same source. floor is layers alone: the fitted floor form, for planner and
+simulator alike, without a head. fitted takes a file of coefficients that `lobra fit` wrote of a profile of this model;
+its max tokens replace memory auto.
+memory: auto is the paper's table as it stands where it exists (other tenants than the paper's are noted), else
+analytic; table insists on it; scaled scales it down for tenants whose adapters need more memory than the paper's;
+executor counts what this project's executor holds in bfloat16. rounding of max tokens: auto is powers of two with the
+table, else multiples of 128.
+messages: auto takes curves of messages inside nodes where this GPU was measured; measured takes those between nodes
+too; formula takes bandwidths alone. context: what groups of replicas that share a micro-batch do, ulysses, ring, or
+the cheapest of both for each tensor-parallel and group size.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -55,52 +69,64 @@ def cost_model(
     context: str = "ulysses",
     adapters: Adapters | None = None,
 ) -> CostModel:
-    """The cost model of a model on a cluster.
+    """The cost model of a model on a cluster; what every choice means stands at the top of this file.
 
-    form: auto is knots where a fitted source exists for this GPU and model, else roofline; both have the output head on
-    the last stage. knots plans by the floor form (or fitted, given a file, which has its head spread over its layers)
-    and plays stages by the finer curves of the same source. floor is layers alone: the fitted floor form, for planner
-    and simulator alike, without a head. memory: auto is the paper's
-    table as it stands where it exists (other tenants than the paper's are noted), else analytic; table insists on it;
-    scaled scales it down for tenants whose adapters need more memory than the paper's; executor counts what this
-    project's executor holds in bfloat16. configs: (tp, pp) to restrict to; (): all. rounding of max tokens: auto is
-    powers of two with the table, else multiples of 128. reserve: share of the GPU that the counted memory models leave
-    free. file: with form fitted, coefficients of a profile of this model that `lobra fit` wrote; its max tokens replace
-    memory auto. messages: auto takes curves of messages inside nodes where this GPU was measured; measured takes those
-    between nodes too; formula takes bandwidths alone. context: what groups of replicas that share a micro-batch do,
-    ulysses, ring, or the cheapest of both for each tensor-parallel and group size. adapters: whose, by which kernels,
-    and how many times its price a run costs; none: as they were timed. BadInput for anything else.
+    configs: (tp, pp) to restrict to; (): all. reserve: share of the GPU that the counted memory models leave free.
+    adapters: whose, by which kernels, and how many times its price a run costs; none: as they were timed. BadInput
+    for what is unknown or not to be had.
     """
     _check_words(form, memory, rounding)
     if (form == "fitted") != (file is not None) and not (form == "knots" and file is not None):
         raise BadInput("form: fitted needs a file that `lobra fit` wrote, and no other form takes one")
     told, groups, trained = messages_of(cluster, messages), cast(Choice, context), adapters or Adapters()
     if file is not None:
-        source = read_source(file, "floor_form")
-        check_floor_source(source)
-        given = profiled_memory(source) if memory == "auto" else _memory(model, cluster, memory, rounding, reserve)
-        candidates = _candidates(model, cluster, [int(fit["tp"]) for fit in source["fits"]], given, configs)
-        refuse_kernels("a file that `lobra fit` wrote", trained, runs=True)
-        factor = trained.run_factor
-        planned = fitted_cost(
-            model, cluster, source, given, candidates, messages=told, context=groups, run_factor=factor
+        held = None if memory == "auto" else _memory(model, cluster, memory, rounding, reserve)
+        return _of_file(
+            file,
+            model,
+            cluster,
+            knots=form == "knots",
+            memory=held,
+            configs=configs,
+            messages=told,
+            context=groups,
+            adapters=trained,
         )
-        return _with_knots(planned, source, factor) if form == "knots" else planned
     room = _memory(model, cluster, memory, rounding, reserve)
     if form == "paper":
         refuse_kernels("the paper's form", trained, runs=False)
         return _paper(model, cluster, room, configs)
-    layer_source = None if form == "roofline" else _source("floor_form", model, cluster)
-    if form in ("floor", "knots"):
-        _need(layer_source, form, model, cluster)
-    times = _roofline(model, cluster, told) if layer_source is None else _fitted(layer_source, model, cluster, form)
-    times = _with_adapters(times, model, cluster, trained)
+    times = _with_adapters(_times(model, cluster, form, told), model, cluster, trained)
     candidates = _candidates(model, cluster, times.prices, room, configs)
     shared = shared_prices(times.prices, model, cluster, told, groups)
     layered = LayeredCost(
         model, cluster, shared.prices, room, candidates, times.evidence, times.head, told, shared.rings, context=groups
     )
     return KnottedCost(layered, times.views, times.note) if times.views else layered
+
+
+def _of_file(
+    file: Path,
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    *,
+    knots: bool,
+    memory: Memory | None,
+    configs: Sequence[tuple[int, int]],
+    messages: Messages,
+    context: Choice,
+    adapters: Adapters,
+) -> CostModel:
+    """By a file that `lobra fit` wrote; memory None: what the profile counted."""
+    source = read_source(file, "floor_form")
+    check_floor_source(source)
+    refuse_kernels("a file that `lobra fit` wrote", adapters, runs=True)
+    room, factor = memory or profiled_memory(source), adapters.run_factor
+    candidates = _candidates(model, cluster, [int(fit["tp"]) for fit in source["fits"]], room, configs)
+    planned = fitted_cost(
+        model, cluster, source, room, candidates, messages=messages, context=context, run_factor=factor
+    )
+    return _with_knots(planned, source, factor) if knots else planned
 
 
 def _check_words(form: str, memory: str, rounding: str) -> None:
@@ -129,6 +155,13 @@ class Times(NamedTuple):
     views: dict[int, Directions]
     note: str  # on the difference of both
     adapters: bool = True  # whether they hold adapters' kernels of the usual kind and rank
+
+
+def _times(model: ModelSpec, cluster: ClusterSpec, form: str, messages: Messages) -> Times:
+    source = None if form == "roofline" else _source("floor_form", model, cluster)
+    if form in ("floor", "knots"):
+        _need(source, form, model, cluster)
+    return _roofline(model, cluster, messages) if source is None else _fitted(source, model, cluster, form)
 
 
 def _with_adapters(times: Times, model: ModelSpec, cluster: ClusterSpec, adapters: Adapters) -> Times:

@@ -20,7 +20,7 @@ from math import exp, log2
 import numpy as np
 
 from costmodel.calibration import LEAST_HALF_WIDTH
-from costmodel.guard import Strict
+from costmodel.guard import Strict, widened
 from costmodel.layer import LayerPrice
 from costmodel.scaled import Layered, Scaled, floor_form, with_factors
 from lobra.batch import Array
@@ -44,7 +44,7 @@ def systematic_sigma(status: str, excess: float = 1.0, half_width: float = 0.0) 
     """
     measured = (half_width or LEAST_HALF_WIDTH) / NINETY
     known = {"measured": measured, "derived": max(measured, COMPOSED_SIGMA)}
-    return max(known.get(status, ROOFLINE_SIGMA), measured) * max(1.0, excess)
+    return widened(max(known.get(status, ROOFLINE_SIGMA), measured), excess)
 
 
 def drawn(cost: CostModel, sigmas: Mapping[tuple[int, int], float], *, seed: int, draw: int) -> CostModel:
