@@ -2,12 +2,14 @@
 
     python benchmarks/validate_machine.py --json FILE [--ranks 2] [--steps 4] [--rounds 3] [--folder FOLDER]
 
-`lobra profile` times single micro-batches of the demonstration's model on as many ranks as asked for, half of them
-before everything else and half after, and `lobra fit` makes coefficients of them. In between several policies train
-the demonstration's four mixed tenants in one job, taking turns, every batch as often as there are rounds. The simulator
-predicts each of those steps; none went into the fit. Printed: the mean relative error of a step (medians over rounds,
-steps that warm up left out) beside how far two plays of the same step are apart, and the order of the policies,
-measured and predicted.
+`lobra profile` times single micro-batches of the demonstration's model on as many ranks as asked for, once before
+every round and once after the last, and `lobra fit` makes coefficients of them. In each round several policies train
+the demonstration's four mixed tenants in one job, taking turns, on the same batches. The simulator predicts each of
+those steps; none went into the fit. Ranks wait for the slowest, so steps are longer than their typical micro-batches
+say: the prediction is the median over draws of the noise that the profile's repeats show.
+
+Printed: the mean relative error of a step (medians over rounds, steps that warm up left out) beside how far two plays
+of the same step are apart, and the order of the policies, measured and predicted.
 
 Times are of the wall clock: ranks wait for one another, which no count of processor seconds sees. So run it while the
 machine does nothing else; load and drift are printed. `validate_costmodel.py --validated FILE` makes rows of FILE.
@@ -30,15 +32,24 @@ from fidelity.machine_setting import POLICIES, fitted, profile_config, world_con
 from fidelity.machine_story import figures, show, table
 from fidelity.machine_verdict import Steps
 
-from experiments.build import build_policy, build_world
+from experiments.build import build_policy, build_simulator, build_world
 from experiments.composing import policy_configs
-from experiments.disturbing import on_shared_cores
 from experiments.rundir import pretty
-from experiments.schema import register
+from experiments.schema import Noise, Sim, register
 from experiments.schema_executor import Torch
 from experiments.torch_backend import described
 from lobra.batch import Array
 from lobra.files import write_atomically
+from lobra.protocols import CostModel
+from sim.simulator import Simulator
+
+MAIN = "with the noise of the profile's repeats"
+PREDICTIONS = {
+    MAIN: Sim(noise=Noise(fitted=True)),
+    "without noise": Sim(),
+    "with noise, and shared cores instead of one factor": Sim(noise=Noise(fitted=True), share_cores=True),
+}
+DRAWS = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,32 +75,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def found(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Profile, play, profile, fit, predict; everything that is told."""
-    loads = {"before": os.getloadavg()[0]}
     config = profile_config(options.ranks, options.repeats)
-    before = sitting(config, folder / "before")
-    parts = planned(options, fitted(before, folder / "before"))
-    seconds = measured(options, parts, folder)
-    loads["after the rounds"] = os.getloadavg()[0]
-    after = sitting(config, folder / "after")
-    loads["after"] = os.getloadavg()[0]
-    samples = joined((before, after), folder / "samples.csv")
+    sittings, loads = [sitting(config, folder / "sitting-0")], [os.getloadavg()[0]]
+    parts = planned(options, fitted(sittings[0], folder / "sitting-0"))
+    rounds = []
+    for number in range(options.rounds):
+        rounds.append(measured(options, parts, number, folder))
+        sittings.append(sitting(config, folder / f"sitting-{number + 1}"))
+        loads.append(os.getloadavg()[0])
+    seconds = [np.stack(part) for part in zip(*rounds, strict=True)]
+    samples = joined(sittings, folder / "samples.csv")
     file = fitted(folder / "samples.csv", folder)
     cost = build_world(world_config(options.ranks, file)).cost
-    steps = beside(parts, seconds, told(parts, cost))
-    shared = figures(beside(parts, seconds, told(parts, *on_shared_cores(cost, str(file)))))
+    predicted = {name: told(parts, simulators(cost, file, sim)) for name, sim in PREDICTIONS.items()}
+    steps = {name: beside(parts, seconds, each) for name, each in predicted.items()}
     return {
         "schema": 1,
         "place": samples.place,
         "rounds": options.rounds,
         "batches": options.steps,
         "loads": loads,
-        "profile_drift": drift(before, after),
+        "sittings_against_median": drift(sittings),
         "profile_noise": samples.noise,
         "warnings": list(samples.warnings),
-        "figures": figures(steps),
-        "other_prediction": {"name": "with shared cores instead of one factor"} | shared,
-        "policies": table(steps),
+        "figures": figures(steps[MAIN]),
+        "other_predictions": [{"name": name} | figures(each) for name, each in steps.items() if name != MAIN],
+        "policies": table(steps[MAIN]),
     }
+
+
+def simulators(cost: CostModel, file: Path, config: Sim) -> list[Simulator]:
+    """As many as there are draws of its noise; one where it has none."""
+    draws = DRAWS if config.noise.fitted else 1
+    return [build_simulator(config, cost, draw, str(file)) for draw in range(draws)]
 
 
 def planned(options: argparse.Namespace, file: Path) -> list[Part]:
@@ -100,12 +118,12 @@ def planned(options: argparse.Namespace, file: Path) -> list[Part]:
     return parts_of(policies, build_world(config), options.steps)
 
 
-def measured(options: argparse.Namespace, parts: Sequence[Part], folder: Path) -> list[Array]:
-    """The seconds of every part on ranks."""
+def measured(options: argparse.Namespace, parts: Sequence[Part], number: int, folder: Path) -> list[Array]:
+    """The seconds of every part on ranks in one round."""
     config = world_config(options.ranks, folder)
     cluster, data = parts[0].plan.cluster, {"kind": "patterns", "seed": 0}
     execution = described(Torch(), config.model, cluster, data=data, total_updates=None)
-    return played(parts, options.rounds, execution, folder / "rounds")
+    return played(parts, number, execution, folder / f"round-{number}")
 
 
 def beside(parts: Sequence[Part], seconds: Sequence[Array], predictions: Sequence[Array]) -> list[Steps]:

@@ -101,8 +101,10 @@ def _deployed(plan: Plan, reports: Sequence[StepReport]) -> list[float]:
 def _row(point: Point, step: StepPlan, report: StepReport, number: int, saved: int) -> dict[str, Any]:
     shape = step.work[0][0].shape
     replicas = sorted({span.replica for span in report.spans if span.kind == "forward"})
+    copies = len(step.work[0])
+    timed = [span for span in report.spans if span.microbatch == copies - 1]
     spent = {
-        kind: [sum(s.end - s.start for s in report.spans if (s.replica, s.kind) == (who, kind)) for who in replicas]
+        kind: [sum(s.end - s.start for s in timed if (s.replica, s.kind) == (who, kind)) for who in replicas]
         for kind in ("forward", "backward")
     }
     slowest = max(ahead + back for ahead, back in zip(spent["forward"], spent["backward"], strict=True))
@@ -122,7 +124,7 @@ def _row(point: Point, step: StepPlan, report: StepReport, number: int, saved: i
         "repeat": number,
         "forward_seconds": mean["forward"],
         "backward_seconds": mean["backward"],
-        "rest_seconds": max(0.0, report.seconds - slowest - report.wait_seconds),
+        "rest_seconds": max(0.0, report.seconds - copies * slowest - report.wait_seconds),
         "saved_bytes": saved,
     }
 

@@ -1,9 +1,12 @@
-"""What a profile plays: directives whose steps are single micro-batches, alone or on all ranks at once.
+"""What a profile plays: directives whose steps are one micro-batch again and again, alone or on all ranks at once.
 
 A profile is a job like any other, so its times are taken by the executor's own clock on the executor's own path. For
 each (tp, recompute) one deployment fills the cluster with equal replicas. A point is played alone (the first replica
 computes, all others wait) and some also crowded (every replica computes the same). Rounds go over all points in turn,
 so that a slow moment of the machine does not meet all repeats of one point. The first round warms up and counts bytes.
+
+In the others the point is played COPIES times a step and the last one is timed: what the first micro-batch of a step
+costs more (memory that has to be fetched again, caches that others have used) is a cost of the step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +15,8 @@ from dataclasses import dataclass
 from lobra.errors import BadInput
 from lobra.plan import DeploymentPlan, MicroBatch, Replica, ReplicaConfig, StepPlan
 from lobra.spec import ClusterSpec, ModelSpec, SequenceRef, Tenant
+
+COPIES = 2  # of a micro-batch in a step that is timed
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ def profile_plan(
             for point in own:
                 if number == 0 and not point.crowded:
                     counted.append(len(played))
-                directives.append(_step(len(played), point, plan))
+                directives.append(_step(len(played), point, plan, COPIES if number else 1))
                 played.append(point)
                 rounds.append(number)
     return Plan(tuple(directives), tuple(played), tuple(rounds), tuple(counted))
@@ -115,18 +120,20 @@ def deployment(
     return DeploymentPlan(model, cluster, tenants, replicas)
 
 
-def _step(number: int, point: Point, plan: DeploymentPlan) -> StepPlan:
-    microbatch = _microbatch(number, point)
-    alone = ((microbatch,), *(() for _ in plan.replicas[1:]))
-    crowd = tuple((_microbatch(number, point, member),) for member in range(len(plan.replicas)))
-    return StepPlan(number, crowd if point.crowded else alone)
+def _step(number: int, point: Point, plan: DeploymentPlan, copies: int) -> StepPlan:
+    busy = len(plan.replicas) if point.crowded else 1
+    work = tuple(
+        tuple(_microbatch((number * 64 + member) * COPIES + copy, point) for copy in range(copies))
+        for member in range(busy)
+    )
+    return StepPlan(number, (*work, *(() for _ in plan.replicas[busy:])))
 
 
-def _microbatch(number: int, point: Point, member: int = 0) -> MicroBatch:
-    """Sequences sorted by tenant, tenants sharing them evenly; every member of a crowd has sequences of its own."""
+def _microbatch(number: int, point: Point) -> MicroBatch:
+    """Sequences sorted by tenant, tenants sharing them evenly; every number has sequences of its own."""
     counts = sum(map(len, point.rows))
     refs: Iterator[tuple[int, int]] = (
-        (place * point.tenants // counts, (number * 64 + member) * 1024 + place) for place in range(counts)
+        (place * point.tenants // counts, number * 1024 + place) for place in range(counts)
     )
     rows = tuple(tuple(SequenceRef(*next(refs), length, length) for length in row) for row in point.rows)
     return MicroBatch(rows, point.width)

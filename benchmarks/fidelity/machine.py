@@ -41,8 +41,8 @@ def _policies(path: Path) -> list[Row]:
     )
     noise = told["repeat_noise"]
     apart = "not measured" if noise is None else f"two plays of the same step differ by {noise:.1%}"
-    apart_profile = f"{body['profile_drift'] - 1:+.1%}"
-    notes = [f"{_where(body['place'])}; rounds {body['rounds']}; profile after against before {apart_profile}"]
+    sittings = ", ".join(f"{share - 1:+.1%}" for share in body["sittings_against_median"])
+    notes = [f"{_where(body['place'])}; rounds {body['rounds']}; sittings of the profile against median: {sittings}"]
     first = row(f"this machine, steps of {len(steps)} policies", held, BAR, FITTED, noise=apart, notes=notes)
     return [first, _order(told, len(steps))]
 

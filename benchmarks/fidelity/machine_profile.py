@@ -1,7 +1,8 @@
-"""The profile of this machine: two sittings of `lobra profile`, one before the steps and one after, made one table.
+"""The profile of this machine: sittings of `lobra profile` before, between and after the rounds, made one table.
 
-Whatever else the machine does may change between profile and steps; half of the repeats before and half after meet it
-on average, and how far the sittings are apart says how much it changed. No step goes into either.
+Whatever else the machine does may change between profile and steps. Sittings that take turns with the rounds meet it
+as the rounds do, medians over them leave out a sitting that was disturbed, and how far they are apart says how much
+the machine changed. No step goes into any of them.
 """
 
 import csv
@@ -34,13 +35,15 @@ def joined(tables: Sequence[Path], path: Path) -> Samples:
     return read_samples(path)
 
 
-def drift(first: Path, second: Path) -> float:
-    """The second sitting's times as a multiple of the first's: the median over points."""
-    one, other = (
+def drift(tables: Sequence[Path]) -> list[float]:
+    """Every sitting's times as a multiple of the medians over all sittings: the median over points; one a sitting."""
+    sittings = [
         {(each.tp, each.recompute, each.crowded, each.tokens, each.squares, each.runs): each.seconds for each in timed}
-        for timed in (read_samples(first).timed, read_samples(second).timed)
-    )
-    return float(np.median([other[point] / one[point] for point in one if point in other]))
+        for timed in (read_samples(table).timed for table in tables)
+    ]
+    points = set.intersection(*(set(each) for each in sittings))
+    usual = {point: float(np.median([each[point] for each in sittings])) for point in points}
+    return [float(np.median([each[point] / usual[point] for point in points])) for each in sittings]
 
 
 def _rows(table: Path) -> list[dict[str, Any]]:

@@ -1,11 +1,11 @@
-"""Policies on real ranks in rounds: one job in which every policy plays the same held-out batches again and again.
+"""Policies on real ranks in rounds: in each, a job in which every policy plays the same held-out batches.
 
 All policies take turns within a round, in reverse every other round, so a slow moment of the machine meets all of them
 and every step is timed once a round. A policy that trains groups one after another has a part a group. Before each part
 its deployment is taken into service if the running one differs; the part's first step warms up and does not count.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +18,7 @@ from experiments.torch_backend import launched
 from experiments.walk import World
 from lobra.batch import Array
 from lobra.plan import DeploymentPlan, StepPlan
-from lobra.protocols import CostModel
-from lobra.trace import StepReport
 from policies.policy import Policy
-from sim.cores import Sharing
 from sim.simulator import Simulator
 
 Directive = DeploymentPlan | StepPlan
@@ -53,42 +50,40 @@ def parts_of(policies: Mapping[str, Policy], world: World, steps: int) -> list[P
     return found
 
 
-def rounds_of(parts: Sequence[Part], rounds: int) -> tuple[list[Directive], list[tuple[int, int, int]]]:
-    """The stream of one job; and of each of its steps the round, the part, and the place in the part."""
+def round_of(parts: Sequence[Part], number: int) -> tuple[list[Directive], list[tuple[int, int]]]:
+    """The stream of a round's job; and of each of its steps the part and the place in the part."""
     directives: list[Directive] = []
-    played: list[tuple[int, int, int]] = []
+    places: list[tuple[int, int]] = []
     running: DeploymentPlan | None = None
-    for number in range(rounds):
-        order = range(len(parts)) if number % 2 == 0 else reversed(range(len(parts)))
-        for place in order:
-            plan = parts[place].plan
-            if running is None or (running.replicas, running.tenants) != (plan.replicas, plan.tenants):
-                directives.append(plan)
-                running = plan
-            for position, step in enumerate(parts[place].steps):
-                directives.append(replace(step, step=len(played)))
-                played.append((number, place, position))
-    return directives, played
+    order = range(len(parts)) if number % 2 == 0 else reversed(range(len(parts)))
+    for place in order:
+        plan = parts[place].plan
+        if running is None or (running.replicas, running.tenants) != (plan.replicas, plan.tenants):
+            directives.append(plan)
+            running = plan
+        for position, step in enumerate(parts[place].steps):
+            directives.append(replace(step, step=len(places)))
+            places.append((place, position))
+    return directives, places
 
 
-def played(parts: Sequence[Part], rounds: int, execution: Execution, folder: Path) -> list[Array]:
-    """Measured seconds of each part, float64 [rounds, steps]: without what warms up, and without waiting for plans."""
-    directives, places = rounds_of(parts, rounds)
+def played(parts: Sequence[Part], number: int, execution: Execution, folder: Path) -> list[Array]:
+    """A round's seconds of each part, float64 [steps]: without what warms up, and without waiting for plans."""
+    directives, places = round_of(parts, number)
     quiet = replace(execution, checkpoint_steps=0, checkpoint_seconds=1e9)
     backend = launched(Torch(resume=False), quiet)(folder)
-    seconds = [np.zeros((rounds, len(part.steps))) for part in parts]
-    with reporting(1) as reporter, reporter.part("rounds", len(places)) as tick:
-        for (number, place, position), report in zip(places, backend.play(iter(directives)), strict=True):
-            seconds[place][number, position] = report.seconds - report.wait_seconds
+    seconds = [np.zeros(len(part.steps)) for part in parts]
+    with reporting(1) as reporter, reporter.part(f"round {number + 1}", len(places)) as tick:
+        for (place, position), report in zip(places, backend.play(iter(directives)), strict=True):
+            seconds[place][position] = report.seconds - report.wait_seconds
             tick()
-    return [each[:, 1:] for each in seconds]
+    return [each[1:] for each in seconds]
 
 
-def told(parts: Sequence[Part], cost: CostModel, sharing: Sharing | None = None) -> list[Array]:
-    """The simulator's seconds of each part, float64 [steps], without the step that warms up."""
-    simulator = Simulator(cost, sharing=sharing, spans=False)
-    return [np.array([report.seconds for report in _played(simulator, part)])[1:] for part in parts]
+def told(parts: Sequence[Part], simulators: Sequence[Simulator]) -> list[Array]:
+    """Seconds of each part, float64 [steps], without the step that warms up: medians over simulators."""
+    return [np.median([_played(simulator, part) for simulator in simulators], axis=0) for part in parts]
 
 
-def _played(simulator: Simulator, part: Part) -> Iterator[StepReport]:
-    return simulator.play(iter(part.directives))
+def _played(simulator: Simulator, part: Part) -> list[float]:
+    return [report.seconds for report in simulator.play(iter(part.directives))][1:]

@@ -66,12 +66,14 @@ def show(body: Mapping[str, Any]) -> None:
         f"{told['largest_error']:.1%}, bias {told['bias']:+.1%}); two plays of the same step differ by {noise}"
     )
     _order(told)
-    other = body["other_prediction"]
-    print(f"{other['name']}: mean error of a step {other['step_error']:.1%}, Kendall's tau {other['kendall_tau']:.2f}")
+    for other in body["other_predictions"]:
+        figures_ = f"mean error of a step {other['step_error']:.1%}, bias {other['bias']:+.1%}"
+        print(f"{other['name']}: {figures_}, Kendall's tau {other['kendall_tau']:.2f}")
     rounds = ", ".join(f"{share - 1:+.1%}" for share in told["rounds_against_median"])
-    print(f"rounds against their median: {rounds}; profile after against before: {body['profile_drift'] - 1:+.1%}")
-    loads = ", ".join(f"{when} {load:.1f}" for when, load in body["loads"].items())
-    print(f"{body['place']['ranks']} ranks on {body['place']['cores']} cores; load of the machine {loads}")
+    sittings = ", ".join(f"{share - 1:+.1%}" for share in body["sittings_against_median"])
+    print(f"rounds against their median: {rounds}; sittings of the profile against theirs: {sittings}")
+    loads = ", ".join(f"{load:.1f}" for load in body["loads"])
+    print(f"{body['place']['ranks']} ranks on {body['place']['cores']} cores; load after each sitting {loads}")
 
 
 def _order(told: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import toys
+from costmodel.samples import DEPLOY, read_samples
 from lobra.plan import DeploymentPlan, StepPlan
 from policies.batching.boundaries import FixedBuckets
 from policies.batching.padded import Padded
@@ -15,6 +16,8 @@ from policies.deployment.fixed import Fixed
 from policies.dispatch.uniform import Uniform
 from policies.grouping import OneByOne, Together
 from policies.policy import Policy
+from sim.simulator import Simulator
+from unit.costmodel.test_samples import rows, table
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
@@ -78,7 +81,7 @@ def body(*policies) -> dict:
     return {
         "place": {"ranks": "2", "cores": "2"},
         "rounds": 3,
-        "profile_drift": 1.02,
+        "sittings_against_median": [1.0, 1.02, 0.97],
         "figures": story.figures(measured),
         "policies": story.table(measured),
     }
@@ -102,7 +105,7 @@ def policy(name: str, grouping) -> Policy:
     return Policy(name, grouping, Fixed("4,1x2;8,1x1"), Padded(FixedBuckets((256, 1024, 4096))), Uniform())
 
 
-def test_rounds_take_turns_in_one_job_and_deploy_only_what_differs():
+def test_rounds_take_turns_and_deploy_only_what_differs():
     rounds = load("machine_rounds")
     world = importlib.import_module("experiments.walk").World(
         toys.workload(), toys.MODEL, toys.cluster(), toys.ToyCost()
@@ -110,18 +113,29 @@ def test_rounds_take_turns_in_one_job_and_deploy_only_what_differs():
     made = {"one": policy("one", Together()), "two": policy("two", Together()), "apart": policy("apart", OneByOne())}
 
     parts = rounds.parts_of(made, world, 2)
-    directives, places = rounds.rounds_of(parts, 2)
+    there, back = rounds.round_of(parts, 0), rounds.round_of(parts, 1)
 
     assert [len(part.steps) for part in parts] == [3] * len(parts)
-    plans = [each for each in directives if isinstance(each, DeploymentPlan)]
-    played = [each for each in directives if isinstance(each, StepPlan)]
     apart = len(parts) - 2
-    assert len(plans) == 1 + 2 * apart  # `one` and `two` share theirs, and the last group begins the second round
-    assert [step.step for step in played] == list(range(2 * 3 * len(parts)))
-    order = [place for _, place, position in places if position == 0]
-    assert order == [*range(len(parts)), *reversed(range(len(parts)))]
-    for step, (_, place, position) in zip(played, places, strict=True):
-        assert step.work == parts[place].steps[position].work
+    for (directives, places), order in ((there, [*range(len(parts))]), (back, [*reversed(range(len(parts)))])):
+        plans = [each for each in directives if isinstance(each, DeploymentPlan)]
+        played = [each for each in directives if isinstance(each, StepPlan)]
+        assert len(plans) == 1 + apart  # `one` and `two` share theirs
+        assert [step.step for step in played] == list(range(3 * len(parts)))
+        assert [place for place, position in places if position == 0] == order
+        for step, (place, position) in zip(played, places, strict=True):
+            assert step.work == parts[place].steps[position].work
+
+
+def test_sittings_are_set_beside_their_median_and_one_that_was_disturbed_does_not_move_the_joint_table(tmp_path):
+    profile = load("machine_profile")
+    sittings = [table(tmp_path / f"{scale}.csv", rows(scale=scale, **{DEPLOY: 0.1})) for scale in (1.0, 1.3, 0.9)]
+
+    assert profile.drift(sittings) == pytest.approx([1.0, 1.3, 0.9])
+    whole = profile.joined(sittings, tmp_path / "whole.csv")
+    alone = read_samples(sittings[0])
+    assert [each.seconds for each in whole.timed] == pytest.approx([each.seconds for each in alone.timed])
+    assert whole.place["repeats"] == "9"
 
 
 def test_the_simulator_tells_of_each_part_without_the_step_that_warms_up():
@@ -131,7 +145,11 @@ def test_the_simulator_tells_of_each_part_without_the_step_that_warms_up():
     )
     parts = rounds.parts_of({"one": policy("one", Together())}, world, 2)
 
-    (seconds,) = rounds.told(parts, toys.ToyCost())
+    slow, usual, fast = (Simulator(toys.ToyCost(token=token)) for token in (3e-3, 1e-3, 5e-4))
+
+    (seconds,) = rounds.told(parts, [slow, usual, fast])
+    (alone,) = rounds.told(parts, [usual])
 
     assert seconds.shape == (2,)
     assert np.all(seconds > 0)
+    assert seconds.tolist() == alone.tolist()

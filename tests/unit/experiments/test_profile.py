@@ -6,7 +6,7 @@ import pytest
 
 import toys
 from experiments.profile import rows_of
-from experiments.profile_plan import points_of, profile_plan, shapes
+from experiments.profile_plan import COPIES, points_of, profile_plan, shapes
 from lobra.check import check_step
 from lobra.errors import BadInput
 from lobra.plan import DeploymentPlan, StepPlan
@@ -53,6 +53,15 @@ def test_alone_means_one_replica_and_crowded_all_of_them():
         assert busy == (4 // point.tp if point.crowded else 1)
 
 
+def test_a_point_is_played_in_a_row_where_it_is_timed_with_sequences_of_its_own():
+    plan = planned()
+    steps = [directive for directive in plan.directives if isinstance(directive, StepPlan)]
+    for step, number in zip(steps, plan.rounds, strict=True):
+        assert {len(work) for work in step.work if work} == {COPIES if number else 1}
+    refs = [ref for step in steps for work in step.work for each in work for row in each.rows for ref in row]
+    assert len({(ref.tenant, ref.index) for ref in refs}) == len(refs)
+
+
 def test_adapters_share_the_sequences_evenly_and_in_order():
     plan = planned()
     steps = [directive for directive in plan.directives if isinstance(directive, StepPlan)]
@@ -62,15 +71,16 @@ def test_adapters_share_the_sequences_evenly_and_in_order():
         assert len(set(tenants)) == point.tenants == step.work[0][0].shape.runs
 
 
-def test_rows_hold_the_mean_of_all_replicas_and_what_the_step_took_beyond_the_slowest():
+def test_rows_hold_the_last_copy_the_mean_of_all_replicas_and_what_the_step_took_beyond_the_slowest():
     plan = planned(tps=(2,), recomputes=(0,))
     reports = [
         StepReport(
             number, 5.0, 4, 0.0, 1, 1,
             tuple(
-                Span(replica, 0, 0, kind, 0.0, seconds * (1 + replica))
+                Span(replica, 0, copy, kind, 0.0, seconds * (1 + replica) + 0.1 * (COPIES - 1 - copy))
                 for replica in range(2 if point.crowded else 1)
-                for kind, seconds in (("forward", 1.0), ("backward", 1.4))
+                for copy in range(COPIES)
+                for kind, seconds in (("forward", 0.5), ("backward", 0.7))
             ),
             wait_seconds=0.1,
             peak_gib=(number + 1) / 2**30 if number in plan.counted else None,
@@ -82,8 +92,8 @@ def test_rows_hold_the_mean_of_all_replicas_and_what_the_step_took_beyond_the_sl
     assert len(rows) == 2 * len(set(plan.points))
     for row in rows:
         share = 1.5 if row["crowded"] else 1.0
-        assert (row["forward_seconds"], row["backward_seconds"]) == (share, pytest.approx(1.4 * share))
-        assert row["rest_seconds"] == pytest.approx(5.0 - 0.1 - 2.4 * (2 if row["crowded"] else 1))
+        assert (row["forward_seconds"], row["backward_seconds"]) == pytest.approx((0.5 * share, 0.7 * share))
+        assert row["rest_seconds"] == pytest.approx(5.0 - 0.1 - COPIES * 1.2 * (2 if row["crowded"] else 1))
     assert [row["saved_bytes"] for row in rows[:3]] == [1, 2, 3]
 
 
@@ -95,7 +105,7 @@ def test_rows_tell_how_long_their_deployment_took_where_it_was_one_in_mid_stream
             number, 5.0, 4, 0.0, 1, 1,
             (
                 *(Span(replica, 0, -1, "deploy", 0.0, 0.5 + replica) for replica in (0, 1) if number == begins),
-                Span(0, 0, 0, "forward", 2.0, 3.0), Span(0, 0, 0, "backward", 3.0, 4.0),
+                Span(0, 0, COPIES - 1, "forward", 2.0, 3.0), Span(0, 0, COPIES - 1, "backward", 3.0, 4.0),
             ),
         )
         for number, point in enumerate(plan.points)
