@@ -123,7 +123,8 @@ class LayeredCost:
         if status == "measured" and (config.pp > 1 or config.recompute or config.fsdp > 1 or shards > 1 or head):
             status = "derived"
         if head:
-            notes.append(f"head: {head:.2f} of a layer's part a token on the last stage, by its weights")
+            shares = " to ".join(dict.fromkeys(f"{end(self.head.values()):.2f}" for end in (min, max)))
+            notes.append(f"head: {shares} of a layer's part a token on the last stage, by its weights")
         if config.pp > 1:
             crosses, size = config.gpus > smallest_node(self.cluster), self._message(config, tenants, 1)
             told = self.messages.note("point_to_point", PAIR, crosses=crosses, size=size)
