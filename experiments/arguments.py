@@ -26,16 +26,19 @@ MAIN_KEYS = {
     "validate": "run",
     "gain": "lengths",
     "study": "experiment",
+    "whatif": "question",
     "figure": "name",
     "export": "run",
+    "report": "runs",
 }
+LISTS = ("report",)  # whose main key holds as many bare words as there are
 
 
 def prepare(verb: str, arguments: Sequence[str]) -> list[str]:
     """The arguments for Hydra; a bare word is the value of the verb's main key. BadInput for what is not allowed."""
     options: list[str] = []  # they go first: Hydra's parser reads no key=value after an option that follows others
     overrides: list[str] = []
-    named = False
+    named: list[str] = []
     rest = iter(arguments)
     for argument in rest:
         option, equals, value = argument.partition("=")
@@ -47,13 +50,23 @@ def prepare(verb: str, arguments: Sequence[str]) -> list[str]:
         elif argument.startswith("-"):
             raise BadInput(f"option {argument}: there is no such option; use {', '.join(FLAGS)}, --cfg job or --info")
         elif not equals and not argument.startswith(("~", "+")):
-            if named or verb not in MAIN_KEYS:
+            if verb not in MAIN_KEYS or (named and verb not in LISTS):
                 raise BadInput(f"argument {argument!r}: give key=value; `lobra {verb} --help` lists the keys")
-            named = True
-            overrides.append(_checked(f"{MAIN_KEYS[verb]}={argument}"))
+            named.append(argument)
+            if verb not in LISTS:
+                overrides.append(_checked(f"{MAIN_KEYS[verb]}={argument}"))
         else:
             overrides.append(_checked(argument))
+    if named and verb in LISTS:
+        overrides.append(_checked(f"{MAIN_KEYS[verb]}=[{','.join(map(_quoted, named))}]"))
     return options + overrides
+
+
+def _quoted(text: str) -> str:
+    """A word of a list as Hydra's grammar reads it back."""
+    if text.endswith("\\"):
+        raise BadInput(f"argument {text!r}: a name cannot end in a backslash here")
+    return "'" + text.replace("'", "\\'") + "'"
 
 
 def is_sweep(arguments: Sequence[str]) -> bool:

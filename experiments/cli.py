@@ -26,7 +26,9 @@ VERBS = {
     "validate": "compare the simulator with a real run",
     "gain": "for your own lengths: the most that heterogeneity, packing, sharing and joint training can give",
     "study": "play a study: the paper's figures again, and the questions beside them",
+    "whatif": "capacity: what a team of tenants takes, how many GPUs it needs, and what changes if",
     "figure": "draw a figure of finished results",
+    "report": "finished runs of whatif and compare as one HTML file",
     "export": "write traces in other formats",
     "doctor": "say what is installed",
 }

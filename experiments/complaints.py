@@ -14,7 +14,7 @@ from omegaconf.errors import (
     ValidationError,
 )
 
-from experiments import schema, schema_executor, schema_policy
+from experiments import schema, schema_executor, schema_policy, schema_results, schema_whatif
 
 ConfigurationError = (HydraException, OmegaConfBaseException)
 
@@ -84,7 +84,7 @@ def _unknown_key(error: OmegaConfBaseException) -> str:
     return f"{key}: there is no such key; {_nearest(key, known)}"
 
 
-_TWINS = (schema.__name__, schema_executor.__name__, schema_policy.__name__)
+_TWINS = tuple(each.__name__ for each in (schema, schema_executor, schema_policy, schema_results, schema_whatif))
 
 
 def _keys(error: OmegaConfBaseException) -> list[str]:

@@ -11,13 +11,16 @@ from experiments.drawing import figure
 from experiments.export import export
 from experiments.fitting import fit
 from experiments.gain import gain
-from experiments.job import Work, in_folder
+from experiments.job import Work, evidence, in_folder
 from experiments.preparing import prepare
 from experiments.profile import profile
-from experiments.schema import Export, Figure, Gain, Profile, Study
+from experiments.report.verb import report
+from experiments.schema import Gain, Profile, Study, Whatif
 from experiments.schema_executor import Fit, Prepare, Validate
+from experiments.schema_results import Export, Figure, Report
 from experiments.study.verb import study
 from experiments.validate import validate
+from experiments.whatif.verb import whatif
 
 
 def worker(verb: str) -> Work:
@@ -33,12 +36,16 @@ def act(verb: str, config: DictConfig) -> int:
             return figure(asked)
         case Export():
             return export(asked)
+        case Report():
+            return report(asked)
         case Gain(run_dir=None):
             return gain(asked, None)
         case Gain():
             return in_folder(verb, plain, partial(gain, asked))
         case Study():
             return in_folder(verb, plain, partial(study, asked))
+        case Whatif():
+            return in_folder(verb, plain, partial(whatif, asked), evidence(asked.workload))
         case Prepare():
             return in_folder(verb, plain, partial(prepare, asked))
         case Profile():

@@ -3,10 +3,10 @@
 import sys
 from pathlib import Path
 
-from experiments import schema
 from experiments.fidelity import fidelity_figure, read_fidelity
 from experiments.figures import FORMATS, compare_figure, save, timeline_figure
 from experiments.rundir import read_json
+from experiments.schema_results import Figure
 from experiments.study.catalogue import STUDIES
 from experiments.study.results import read_study
 from experiments.study.verb import drawn as draw_study
@@ -16,7 +16,7 @@ from lobra.plan import DeploymentPlan
 from lobra.trace import StepReport
 
 
-def figure(asked: schema.Figure) -> int:
+def figure(asked: Figure) -> int:
     """Draw and name the file."""
     if asked.format not in (None, *FORMATS):
         raise BadInput(f"format is {asked.format!r}; choose from {', '.join(FORMATS)}")
@@ -44,7 +44,7 @@ def figure(asked: schema.Figure) -> int:
     return 0
 
 
-def _study_figure(asked: schema.Figure, run: Path) -> int:
+def _study_figure(asked: Figure, run: Path) -> int:
     """The figure of a study, in all formats where neither format nor output names one."""
     results = read_study(run, asked.name)
     formats = FORMATS if asked.format is None else (asked.format,)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.chrome import chrome_json
-from experiments.schema import Export
+from experiments.schema_results import Export
 from experiments.traces import group_folders, plan_of, reports_of
 from lobra.errors import BadInput
 from lobra.files import write_atomically

@@ -80,9 +80,9 @@ def perform(job: Job, folder: Path, work: Work) -> Done:
         return begun(job, folder, work)
 
 
-def in_folder(verb: str, plain: dict[str, Any], work: Callable[[Path], int]) -> int:
-    """Do a verb without policies in its run directory; its exit code."""
-    name = digest(verb, plain)
+def in_folder(verb: str, plain: dict[str, Any], work: Callable[[Path], int], read: str = "") -> int:
+    """Do a verb without policies in its run directory; its exit code. read: hash of the files that it reads."""
+    name = digest(verb, plain, read)
     folder = Path(plain["run_dir"]) if plain["run_dir"] else RUNS / verb / name
     with locked(folder, wait=False):
         (folder / "summary.json").unlink(missing_ok=True)

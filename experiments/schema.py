@@ -32,6 +32,8 @@ from experiments.schema_policy import (
     Together,
     Uniform,
 )
+from experiments.schema_results import Doctor, Export, Figure, Report
+from experiments.schema_whatif import Asking
 
 
 @dataclass
@@ -224,32 +226,17 @@ class Gain:
 
 
 @dataclass
-class Figure:
-    """`lobra figure NAME`: a figure of finished results."""
+class Fleet(Cluster):
+    """Hardware of which more or less may be taken."""
 
-    name: str = MISSING
-    run: str = MISSING
-    output: str | None = None
-    format: str | None = None  # png, pdf or svg; none given: png, of a study all three
-    scale: str = "linear"
-    group: int = 0
-    step: int = 0
+    granularity: str = "node"  # what is added at a time: gpu or node
 
 
 @dataclass
-class Export:
-    """`lobra export`: traces in other formats."""
+class Whatif(Run, Asking):
+    """`lobra whatif QUESTION`: one question about capacity."""
 
-    run: str = MISSING
-    format: str = "chrome"
-    output: str | None = None
-    first: int = 0  # steps before this one are left out
-    steps: int | None = None  # how many; none given: all
-
-
-@dataclass
-class Doctor:
-    """`lobra doctor`: what is installed."""
+    cluster: Fleet = field(default_factory=Fleet)
 
 
 VERBS: dict[str, type] = {
@@ -262,7 +249,9 @@ VERBS: dict[str, type] = {
     "validate": Validate,
     "gain": Gain,
     "study": Study,
+    "whatif": Whatif,
     "figure": Figure,
+    "report": Report,
     "export": Export,
     "doctor": Doctor,
 }

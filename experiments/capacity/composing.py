@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.capacity.accounting import Bill, Charged, Rule, billed
+from experiments.capacity.accounting import Bill, Charged, Rule, Weights, billed
 from experiments.capacity.admission import Admission
 from experiments.capacity.deciding import Decider
 from experiments.capacity.oracle import Oracle
@@ -13,6 +13,7 @@ from lobra.errors import BadInput
 from lobra.plan import DeploymentPlan
 from lobra.protocols import Workload
 from sim.fleet.fleet import Fleet
+from sim.fleet.losses import Fragile
 from sim.fleet.nouns import History, Job, Record
 from workloads.arrivals.nouns import Arrival, ordered
 from workloads.sampled import SampledWorkload
@@ -20,13 +21,19 @@ from workloads.sampled import SampledWorkload
 Plays = History[DeploymentPlan]
 
 
-def jobs_of(arrivals: Sequence[Arrival], workload: Workload, sizes: Mapping[str, int] | None = None) -> tuple[Job, ...]:
+def jobs_of(
+    arrivals: Sequence[Arrival],
+    workload: Workload,
+    sizes: Mapping[str, int] | None = None,
+    known: dict[str, float] | None = None,
+) -> tuple[Job, ...]:
     """Arrivals as the fleet sees them, by time: budgets in steps, tokens of a step by the tenants' histograms.
 
-    `sizes`: sequences of a tenant's data set by name, for budgets in epochs; absent: its stream has no end.
+    `sizes`: sequences of a tenant's data set by name, for budgets in epochs; absent: its stream has no end. `known`:
+    mean lengths by kind, filled in here, where many plays of the same offers are made.
     """
     number = {tenant.name: at for at, tenant in enumerate(workload.tenants)}
-    means: dict[str, float] = {}  # by kind, or by name where an arrival has none
+    means = {} if known is None else known  # by kind, or by name where an arrival has none
     jobs = []
     for arrival in ordered(arrivals):
         tenant = arrival.tenant
@@ -80,16 +87,20 @@ def fleet_of(
     period_seconds: float | None = None,
     until_seconds: float = math.inf,
     seed: int = 0,
+    fragile: Fragile | None = None,
 ) -> Fleet[DeploymentPlan]:
     """The fleet of this cluster; plays any jobs of the oracle's tenants."""
     gpus = oracle.world.cluster.gpus
-    return Fleet(gpus, oracle.step_time, admission, decider, period_seconds, until_seconds, seed)
+    return Fleet(gpus, oracle.step_time, admission, decider, period_seconds, until_seconds, seed, fragile)
 
 
-def bill_of(history: Plays, oracle: Oracle, rule: Rule = "work") -> Bill:
-    """Every GPU second of a history divided by the rule; what passed without a tenant is declared as idle."""
+def bill_of(history: Plays, oracle: Oracle, rule: Rule = "work", known: Weights | None = None) -> Bill:
+    """Every GPU second of a history divided by the rule; what passed without a tenant is declared as idle.
+
+    known: the rule's weights, where many histories of one oracle are billed: they are worked out once.
+    """
     charges = [Charged(each.jobs, each.seconds * history.gpus) for each in history.intervals]
-    return billed(charges, weights(oracle, rule), rule)
+    return billed(charges, known or weights(oracle, rule), rule)
 
 
 @dataclass(frozen=True, slots=True)

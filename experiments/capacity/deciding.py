@@ -63,6 +63,7 @@ class Decider:
     terms: Terms = Terms()  # noqa: RUF009  # frozen, so a shared default is safe; of hysteresis alone
     start_seconds: float = 0.0  # of the first deployment: reading the base model, warm-up
     planning_seconds: float = 0.0  # of every re-planning that the running steps cannot hide
+    first: Kinds | None = None  # for whom the first plan is made, whoever is there; None: for who is there
     _known: dict[tuple[tuple[Replica, ...], tuple[Tenant, ...], Kinds, bool], Verdict[DeploymentPlan]] = field(
         default_factory=dict
     )
@@ -79,14 +80,21 @@ class Decider:
         del now
         kinds = self.oracle.kinds(jobs)
         if running is None:
-            return Verdict(
-                self.oracle.plan(kinds), True, self.start_seconds, self.planning_seconds, "nothing was deployed"
-            )
+            plan = self._first(kinds)
+            return Verdict(plan, True, self.start_seconds, self.planning_seconds, "nothing was deployed")
         keep = self.rule == "never" or (self.rule == "periodic" and cause == "change")
         key = (running.replicas, running.tenants, kinds, keep)
         if key not in self._known:
             self._known[key] = self._keep(running, kinds) if keep else self._replan(running, kinds)
         return self._known[key]
+
+    def _first(self, kinds: Kinds) -> DeploymentPlan:
+        """The plan of `first`, if it can serve these."""
+        if self.first is not None and self.oracle.plannable(self.first):
+            carried = self.oracle.carried(self.oracle.plan(self.first), kinds)
+            if not isinstance(carried, Impossible):
+                return carried
+        return self.oracle.plan(kinds)
 
     def _keep(self, running: DeploymentPlan, kinds: Kinds) -> Verdict[DeploymentPlan]:
         """The running replicas where they can serve these, else the best plan."""

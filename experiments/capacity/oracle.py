@@ -38,6 +38,7 @@ class Oracle:
     _plans: dict[Kinds, DeploymentPlan | str] = field(default_factory=dict)  # or why there is none
     _times: dict[tuple[Kinds, tuple[Replica, ...]], StepTime] = field(default_factory=dict)
     _judges: dict[Kinds, Judge] = field(default_factory=dict)
+    _fits: dict[Kinds, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.grain is not None and self.grain < 1:
@@ -113,11 +114,19 @@ class Oracle:
 
     def fits(self, kinds: Kinds) -> bool:
         """Whether some plan serves these kinds: by one configuration's memory, else by asking the planner."""
+        if kinds not in self._fits:
+            self._fits[kinds] = self._held(kinds) or self.plannable(kinds)
+        return self._fits[kinds]
+
+    def _held(self, kinds: Kinds) -> bool:
+        """Whether one configuration holds the longest sequence beside everybody's adapters."""
         workload, cost = self.workload(kinds), self.world.cost
         need = longest_sequence(workload, self.longest).tokens
         room = self.world.cluster.gpus
-        if any(cost.max_tokens(each, workload.tenants) >= need for each in cost.configs() if each.gpus <= room):
-            return True
+        return any(cost.max_tokens(each, workload.tenants) >= need for each in cost.configs() if each.gpus <= room)
+
+    def plannable(self, kinds: Kinds) -> bool:
+        """Whether the planner finds a plan for these kinds."""
         try:
             self.plan(kinds)
         except Infeasible:
@@ -132,6 +141,8 @@ class Oracle:
     def refuse_unservable(self) -> None:
         """Infeasible where one of the tenants fits nowhere even alone: it would wait for ever."""
         for kind in sorted(set(self.kind_of.values())):
+            if self.fits(((kind, 1),)):
+                continue
             try:
                 self.plan(((kind, 1),))
             except Infeasible as error:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lobra.errors import BadInput
-from lobra.plan import DeploymentPlan, Replica
+from lobra.plan import DeploymentPlan, Replica, ReplicaConfig
 from lobra.protocols import CostModel, Workload
 from lobra.spec import ClusterSpec, ModelSpec, Tenant
 from policies.deployment.expected import Longest, longest_sequence, single
@@ -27,9 +27,12 @@ def carried(
 ) -> DeploymentPlan | Impossible:
     """The running plan for these tenants, or why it cannot serve them."""
     tenants, cost = workload.tenants, judge.cost
-    replicas = []
+    replicas, budgets = [], dict[tuple[ReplicaConfig, int], int]()  # equal replicas are asked for once
     for replica in running.replicas:
-        budget = _budget(replica, running.tenants, tenants, cost)
+        key = (replica.config, replica.budget)
+        if key not in budgets:
+            budgets[key] = _budget(replica, running.tenants, tenants, cost)
+        budget = budgets[key]
         if budget < 1:
             return Impossible(f"the adapters of {len(tenants)} tenants leave a replica {replica.config} no memory")
         replicas.append(replace(replica, budget=budget))

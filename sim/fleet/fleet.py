@@ -6,7 +6,7 @@ who arrives meanwhile waits. An arrival that is not admitted changes nothing but
 """
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic
 
@@ -15,7 +15,8 @@ import simpy
 from lobra.errors import BadInput
 from lobra.spec import positive
 from sim.fleet.asking import Admit, Decide, StepTimes
-from sim.fleet.nouns import Active, Cause, History, Interval, Job, P, Phase, Record, Split, Verdict
+from sim.fleet.losses import Fragile, Lost, Pace, kept, restarted
+from sim.fleet.nouns import Active, Cause, History, Interval, Job, Loss, P, Phase, Record, Split, StepTime, Verdict
 from sim.fleet.stretch import drawn_seconds, steps_until
 
 Playing = Generator[simpy.Event, None, None]
@@ -32,6 +33,7 @@ class Fleet(Generic[P]):
     period_seconds: float | None = None  # a decision without a change every so often; None: never
     until_seconds: float = math.inf  # the fleet ends with the step under way then
     seed: int = 0
+    fragile: Fragile | None = None  # nodes are lost and checkpoints are written; None: nothing ever fails
 
     def __post_init__(self) -> None:
         positive("fleet", gpus=self.gpus)
@@ -53,7 +55,7 @@ class Fleet(Generic[P]):
         environment.process(life.arrive())
         environment.run(until=environment.process(life.serve()))
         records = tuple(life.records[job.name] for job in life.jobs)
-        return History(self.gpus, records, tuple(life.intervals), tuple(life.verdicts))
+        return History(self.gpus, records, tuple(life.intervals), tuple(life.verdicts), tuple(life.losses))
 
 
 @dataclass(slots=True)
@@ -75,8 +77,14 @@ class _Life(Generic[P]):
     records: dict[str, Record] = field(default_factory=dict)
     intervals: list[Interval[P]] = field(default_factory=list)
     verdicts: list[tuple[float, Verdict[P]]] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    coming: Iterator[Lost] = field(default_factory=lambda: iter(()))
+    next_loss: Lost | None = None
 
     def __post_init__(self) -> None:
+        if self.fleet.fragile is not None:
+            self.coming = self.fleet.fragile.losses.coming()
+            self.next_loss = next(self.coming)
         self.to_come = len(self.jobs)
         self.records = {job.name: Record(job) for job in self.jobs}
 
@@ -139,7 +147,11 @@ class _Life(Generic[P]):
         left = min(active.job.steps - active.steps for active in self.active.values())
         step_seconds = drawn_seconds(time, left, fleet.seed, self.stretches) / left
         self.stretches += 1
-        stop = min(left * step_seconds, max(0.0, min(self.timer, fleet.until_seconds) - start))
+        most = max(0.0, min(self.timer, fleet.until_seconds) - start)
+        if fleet.fragile is not None:
+            yield from self._train_fragile(fleet.fragile, time, step_seconds, left, most)
+            return
+        stop = min(left * step_seconds, most)
         if not self.news:
             yield environment.any_of([environment.timeout(stop), self.arrived])
         steps = steps_until(environment.now - start, step_seconds, left)
@@ -150,6 +162,46 @@ class _Life(Generic[P]):
         split = time.split.scaled_to(seconds * fleet.gpus)
         self.intervals.append(Interval(start, seconds, "train", self.decided, self.plan, steps, split))
         self._advance(steps, start)
+
+    def _train_fragile(self, fragile: Fragile, time: StepTime, step_seconds: float, left: int, most: float) -> Playing:
+        """The same up to the next loss of a node, with checkpoints between steps and one at the end."""
+        environment, start, pace = self.environment, self.environment.now, fragile.pace(step_seconds)
+        lost = self._loss_after(start)
+        if not self.news:
+            wake = min(pace.seconds(left), most, lost.at_seconds - start)
+            yield environment.any_of([environment.timeout(wake), self.arrived])
+        steps = min(left, max(1, pace.begun(environment.now - start)))
+        end = start + pace.seconds(steps)
+        if end <= lost.at_seconds:
+            yield environment.timeout(max(0.0, end - environment.now))
+            self._trained(pace, time, steps, start, environment.now)
+            return
+        steps = min(left, kept(fragile, pace, lost.at_seconds - start))
+        done = min(left, pace.done(lost.at_seconds - start))
+        up, self.next_loss = restarted(fragile, self.coming, lost)
+        yield environment.timeout(up - environment.now)
+        saved = start + steps * step_seconds + steps // pace.cycle_steps * pace.checkpoint_seconds
+        wasted = max(0.0, up - saved) * self.fleet.gpus
+        self.losses.append(Loss(lost.at_seconds, lost.node, self.decided, max(0, done - steps), wasted))
+        jobs, plan = self.decided, self.plan
+        self._trained(pace, time, steps, start, saved)
+        self.intervals.append(Interval(saved, max(0.0, up - saved), "failed", jobs, plan, 0, Split(failed=wasted)))
+
+    def _trained(self, pace: Pace, time: StepTime, steps: int, start: float, end: float) -> None:
+        """Steps that are done and saved, and the checkpoints among them."""
+        gpus = self.fleet.gpus
+        if end > start:
+            seconds = steps * pace.step_seconds
+            split = time.split.scaled_to(seconds * gpus).plus(Split(failed=(end - start - seconds) * gpus))
+            self.intervals.append(Interval(start, end - start, "train", self.decided, self.plan, steps, split))
+        self._advance(steps, start)
+
+    def _loss_after(self, now: float) -> Lost:
+        """The next one that somebody feels."""
+        assert self.next_loss is not None  # the fleet is fragile
+        while self.next_loss.at_seconds <= now:
+            self.next_loss = next(self.coming)
+        return self.next_loss
 
     def _advance(self, steps: int, start: float) -> None:
         """Count the steps; who has used its budget leaves."""

@@ -10,7 +10,7 @@ from lobra.spec import positive
 P = TypeVar("P")
 
 Cause = Literal["change", "timer"]  # why a decision is asked for: tenants came or left, or the period is over
-Phase = Literal["train", "idle", "planning", "redeployment"]
+Phase = Literal["train", "idle", "planning", "redeployment", "failed"]
 
 
 class Split(NamedTuple):
@@ -23,7 +23,7 @@ class Split(NamedTuple):
     planning: float = 0.0
     synchronisation: float = 0.0
     redeployment: float = 0.0
-    failed: float = 0.0
+    failed: float = 0.0  # steps lost with a node, restarts, and the checkpoints written against losses
 
     @property
     def total(self) -> float:
@@ -154,6 +154,17 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """A node was lost while tenants trained."""
+
+    at_seconds: float
+    node: int
+    jobs: tuple[str, ...]  # all of them stopped
+    steps: int  # done and to be done again
+    gpu_seconds: float  # paid for nothing: since the last step that was saved, until training goes on
+
+
+@dataclass(frozen=True, slots=True)
 class History(Generic[P]):
     """A fleet's whole life."""
 
@@ -161,6 +172,7 @@ class History(Generic[P]):
     records: tuple[Record, ...]  # in the order of arrival
     intervals: tuple[Interval[P], ...]  # without gaps, from 0 to the end
     verdicts: tuple[tuple[float, Verdict[P]], ...]  # when, and what was decided
+    losses: tuple[Loss, ...] = ()  # of nodes, while tenants trained
 
     @property
     def seconds(self) -> float:

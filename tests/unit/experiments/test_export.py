@@ -7,7 +7,7 @@ import pytest
 
 import toys
 from experiments.export import export
-from experiments.schema import Export
+from experiments.schema_results import Export
 from lobra.errors import BadInput
 from lobra.stream import Writer
 from lobra.trace import Span, StepReport

@@ -1,0 +1,43 @@
+"""Questions by name: the one place that knows them all."""
+
+from collections.abc import Callable
+
+from experiments.whatif import add_tenant, compare, frontier, min_gpus, run, sensitivity, validate
+from experiments.whatif.answer import Answer
+from experiments.whatif.asking import Asked
+from lobra.errors import BadInput
+
+QUESTIONS = {
+    "run": "what do these tenants take on this cluster, and when does each finish?",
+    "min-gpus": "how few GPUs keep the promise?",
+    "frontier": "which sizes of the cluster are worth having: finish against cost?",
+    "compare": "what does joint training save against one tenant after another, or plain fusing?",
+    "add-tenant": "what does one more tenant change for everybody, or does it not fit?",
+    "sensitivity": "which assumption matters most, and does the decision flip?",
+    "validate": "can the simulator be trusted for this run?",
+}
+
+
+def answerer(name: str) -> Callable[[Asked], Answer]:
+    """Who answers the question of that name."""
+    match name:
+        case "run":
+            return run.answer
+        case "min-gpus":
+            return min_gpus.answer
+        case "frontier":
+            return frontier.answer
+        case "compare":
+            return compare.answer
+        case "add-tenant":
+            return add_tenant.answer
+        case "sensitivity":
+            return sensitivity.answer
+        case "validate":
+            return validate.answer
+    raise unknown(name)
+
+
+def unknown(name: str) -> BadInput:
+    """Told with all that may be asked."""
+    return BadInput(f"question: there is no question {name!r}; ask one of {', '.join(QUESTIONS)}")
