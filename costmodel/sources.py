@@ -15,7 +15,8 @@ FOLDER = Path(__file__).parent / "sources"
 def read_source(path: Path, kind: str | None = None) -> dict[str, Any]:
     """One source file; refused where it is no YAML mapping of schema 1, or of another kind than asked for."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C where libyaml is there: ten times faster
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 -- both load plain data only
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise BadInput(f"source {path}: it cannot be read ({str(error).splitlines()[0]})") from error
     if not isinstance(content, dict) or content.get("schema") != 1:

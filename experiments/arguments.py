@@ -32,6 +32,7 @@ MAIN_KEYS = {
     "report": "runs",
 }
 LISTS = ("report",)  # whose main key holds as many bare words as there are
+OWN_NAMES: dict[str, tuple[str, ...]] = {"whatif": ("budgets.",)}  # keys below these are names of the user's own
 
 
 def prepare(verb: str, arguments: Sequence[str]) -> list[str]:
@@ -56,7 +57,8 @@ def prepare(verb: str, arguments: Sequence[str]) -> list[str]:
             if verb not in LISTS:
                 overrides.append(_checked(f"{MAIN_KEYS[verb]}={argument}"))
         else:
-            overrides.append(_checked(argument))
+            own = argument.startswith(OWN_NAMES.get(verb, ()))
+            overrides.append(f"++{_checked(argument)}" if own else _checked(argument))
     if named and verb in LISTS:
         overrides.append(_checked(f"{MAIN_KEYS[verb]}=[{','.join(map(_quoted, named))}]"))
     return options + overrides

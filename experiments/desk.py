@@ -20,7 +20,7 @@ from experiments.schema_executor import Fit, Prepare, Validate
 from experiments.schema_results import Export, Figure, Report
 from experiments.study.verb import study
 from experiments.validate import validate
-from experiments.whatif.verb import whatif
+from experiments.whatif.verb import files_read, whatif
 
 
 def worker(verb: str) -> Work:
@@ -45,7 +45,7 @@ def act(verb: str, config: DictConfig) -> int:
         case Study():
             return in_folder(verb, plain, partial(study, asked))
         case Whatif():
-            return in_folder(verb, plain, partial(whatif, asked), evidence(asked.workload))
+            return in_folder(verb, plain, partial(whatif, asked), evidence(asked.workload, *files_read(asked)))
         case Prepare():
             return in_folder(verb, plain, partial(prepare, asked))
         case Profile():

@@ -6,7 +6,7 @@ Durations are texts such as 8h, 90m, 1h30m or 2d, or plain seconds; budgets are 
 
 from dataclasses import dataclass, field
 
-from omegaconf import MISSING
+from experiments.schema_money import Comparing, Loading, Mixing, Selling, Spotting
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Newcomer:
 class Asking:
     """Everything that a question may need beside a world and a policy; each question says what it uses."""
 
-    question: str = MISSING
+    question: str = ""  # the first word; none given: refused with all there are
     seeds: int = 60  # plays; 59 are needed to bound a p95 without assuming its law
     budget: str = "1000 steps"  # of a tenant that `budgets` does not name
     budgets: dict[str, str] = field(default_factory=dict)  # by tenant
@@ -111,3 +111,8 @@ class Asking:
     vary: list[str] = field(default_factory=list)  # for sensitivity: which assumptions; empty: all
     of: str = "run"  # for sensitivity: the question whose decision may flip
     by: float = 0.1  # for sensitivity: how much each assumption is off
+    spot: Spotting = field(default_factory=Spotting)  # for spot
+    comparing: Comparing = field(default_factory=Comparing)  # for cheapest
+    selling: Selling = field(default_factory=Selling)  # for price
+    mix: Mixing = field(default_factory=Mixing)  # for mix
+    load: Loading = field(default_factory=Loading)  # for max-load

@@ -74,11 +74,12 @@ def charts(names: tuple[str, ...] = HOSTILE) -> tuple[Chart, ...]:
         Chart(
             "tornado",
             "what matters",
-            "assumption",
             "GPUs",
+            "assumption",
             (
-                Series("-10 %", ("price", "lengths", names[2]), (-1.0, -4.0, -0.5)),
-                Series("+10 %", ("price", "lengths", names[2]), (1.0, 5.0, 0.5)),
+                Series("-10 %", ("lengths", "price", names[2]), (16.0, 19.0, None)),
+                Series("+10 %", ("lengths", "price", names[2]), (25.0, 21.0, 20.5)),
+                Series("as it is", ("lengths", "price", names[2]), (20.0, 20.0, 20.0)),
             ),
             "lengths matter most",
         ),

@@ -1,8 +1,9 @@
 """The steady state of a series: its beginning left out, its level with an interval that knows values hang together.
 
 Values that follow one another are not independent, so the interval of a level comes from the means of a few long
-batches (Law and Kelton, batch means), by Student's t. Where the beginning ends is found by the marginal standard error
-(White, 1997, MSER-5): of all cuts in the first half, the one that leaves the smallest standard error of what follows.
+batches (Law and Kelton, batch means), by Student's t; a level such as a quantile is itself that of all values that are
+left. Where the beginning ends is found by the marginal standard error (White, 1997, MSER-5): of all cuts in the first
+third, the one that leaves the smallest standard error of what follows.
 """
 
 import math
@@ -39,12 +40,12 @@ def typical_seconds(seconds: Sequence[float], warmup: int = 3) -> float:
 
 
 def beginning(values: Sequence[float]) -> int:
-    """How many values come before the steady state; by blocks of 5, at most half of all."""
+    """How many values come before the steady state; by blocks of 5, at most a third of all."""
     blocks = len(values) // BLOCK
     if blocks < 2:
         return 0
     means = np.asarray(values[: blocks * BLOCK], dtype=np.float64).reshape(blocks, BLOCK).mean(axis=1)
-    errors = [float(means[cut:].var()) / (blocks - cut) for cut in range(blocks // 2 + 1)]
+    errors = [float(means[cut:].var()) / (blocks - cut) for cut in range(blocks // 3 + 1)]
     return int(np.argmin(errors)) * BLOCK
 
 
@@ -59,7 +60,7 @@ def steady(
         return Steady(level(rest) if rest else None, None, None, cut, 0, each)
     rest = rest[len(rest) - each * batches :]
     levels = [level(rest[at * each : (at + 1) * each]) for at in range(batches)]
-    middle = fmean(levels)
+    middle = level(rest)
     half = float(stdtrit(batches - 1, (1 + share) / 2)) * stdev(levels) / math.sqrt(batches)
     return Steady(middle, middle - half, middle + half, cut, batches, each)
 

@@ -42,7 +42,7 @@ def priced(oracle: Oracle, kinds: Kinds) -> tuple[Priced, ...]:
         count = len(plan.tenants)
         counts = np.stack([np.bincount(each.sequences.tenant, minlength=count) for each in buckets], axis=1)
         tokens = np.bincount(batch.tenant, weights=batch.length, minlength=count)
-        cheapest = np.min([_gpu_seconds(oracle, buckets, each) for each in _everything(oracle, plan)], axis=0)
+        cheapest = cheapest_each(oracle, plan, buckets)
         if not np.isfinite(cheapest).all():
             raise Infeasible("accounting: a sequence fits no configuration by itself; use the rule tokens")
         shapes = {(each.config, each.budget): each for each in plan.replicas}
@@ -59,6 +59,12 @@ def priced(oracle: Oracle, kinds: Kinds) -> tuple[Priced, ...]:
             )
         )
     return tuple(made)
+
+
+def cheapest_each(oracle: Oracle, plan: DeploymentPlan, buckets: tuple[Bucket, ...]) -> Array:
+    """GPU seconds of a sequence of each bucket at its cheapest feasible shape; float64 [J], inf: it fits nowhere."""
+    found: Array = np.min([_gpu_seconds(oracle, buckets, each) for each in _everything(oracle, plan)], axis=0)
+    return found
 
 
 def coalition_cost(batches: tuple[Priced, ...], names: tuple[str, ...]) -> Cost:

@@ -14,6 +14,7 @@ MARKERS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 HATCHES = ("", "/", ".", "\\", "x", "-", "|", "+")
 LOOSE = ("beaten",)  # points that no line joins: nothing lies between them
+NOW = "as it is"  # the series of a tornado that the others are measured from
 APART = 0.06  # of an axis: points that are nearer to one with a label have theirs in tooltip and table alone
 ROW, FRAME, LEAST = 30, 150, 240  # pixels: of a bar, of title, axis and legend, of a chart
 
@@ -40,11 +41,12 @@ def _line(chart: Chart) -> dict[str, Any]:
 
 def _one_line(chart: Chart, series: Series, number: int, names: list[str]) -> Trace:
     loose = series.name in LOOSE
+    level = len(series.y) > 1 and len(set(series.y)) == 1  # a limit rather than points that were found
     texts = _labels(series)
     trace: Trace = {
         "type": "scatter",
         "name": short(series.name, 40),
-        "mode": ("markers" if loose else "lines+markers") + ("+text" if texts else ""),
+        "mode": ("markers" if loose else "lines" if level else "lines+markers") + ("+text" if texts else ""),
         "x": [names.index(str(cell)) if names else cell for cell in series.x],
         "y": list(series.y),
         "marker": {"symbol": MARKERS[number % len(MARKERS)] + ("-open" if loose else ""), "size": 9},
@@ -78,16 +80,8 @@ def _bars(chart: Chart) -> dict[str, Any]:
     names = _words((cell for series in chart.series for cell in series.x), every=True)
     data = []
     for number, series in enumerate(chart.series):
-        trace: Trace = {
-            "type": "bar",
-            "orientation": "h",
-            "name": short(series.name, 40),
-            "y": [names.index(str(cell)) for cell in series.x],
-            "x": list(series.y),
-            "marker": {"pattern": {"shape": HATCHES[number % len(HATCHES)], "fillmode": "overlay", "size": 7}},
-            "hovertext": _hovers(chart, series),
-            "hovertemplate": "%{hovertext}<extra></extra>",
-        }
+        trace = _lying(chart, series, number)
+        trace |= {"y": [names.index(str(cell)) for cell in series.x], "x": list(series.y)}
         data.append(trace | _errors("error_x", series))
     stacked = chart.kind == "stacked"
     rows = len(names) * (1 if stacked else max(1, 0.7 * len(data)))
@@ -97,58 +91,51 @@ def _bars(chart: Chart) -> dict[str, Any]:
 
 
 def _tornado(chart: Chart) -> dict[str, Any]:
-    """Widest swing on top; a bar lies between low and high where there are both, else between nothing and y."""
-    swing: dict[str, float] = {}
-    for series in chart.series:
-        for place, cell in enumerate(series.x):
-            start, end = _swing(series, place)
-            swing[str(cell)] = swing.get(str(cell), 0.0) + abs((end or 0.0) - (start or 0.0))
-    names = sorted(swing, key=lambda name: -swing[name])
+    """Bars from what is to what becomes of it, in the order given; from nothing where no series says what is."""
+    names = _words((cell for series in chart.series for cell in series.x), every=True)
+    now = {str(x): y for series in chart.series if series.name == NOW for x, y in zip(series.x, series.y, strict=True)}
     data = []
-    for number, series in enumerate(chart.series):
-        ends = [_swing(series, place) for place in range(len(series.x))]
+    for number, series in enumerate(each for each in chart.series if each.name != NOW):
+        starts = [now.get(str(cell)) or 0.0 for cell in series.x]
         data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": short(series.name, 40),
+            _lying(chart, series, number)
+            | {
                 "y": [names.index(str(cell)) for cell in series.x],
-                "base": [start for start, _ in ends],
-                "x": [None if end is None or start is None else end - start for start, end in ends],
-                "marker": {"pattern": {"shape": HATCHES[number % len(HATCHES)], "fillmode": "overlay", "size": 7}},
-                "hovertext": _hovers(chart, series),
-                "hovertemplate": "%{hovertext}<extra></extra>",
+                "base": starts,
+                "x": [None if y is None else y - start for start, y in zip(starts, series.y, strict=True)],
             }
         )
     height = max(LEAST, FRAME + ROW * len(names))
-    layout = _layout({"title": {"text": label(chart.y_label)}}, _rows(names), height, len(data))
+    layout = _layout({"title": {"text": label(chart.x_label)}}, _rows(names), height, len(data))
     return {"data": data, "layout": layout | {"barmode": "overlay", "bargap": 0.3}}
 
 
-def _swing(series: Series, place: int) -> tuple[float | None, float | None]:
-    if series.low and series.high and series.low[place] is not None and series.high[place] is not None:
-        return series.low[place], series.high[place]
-    return 0.0, series.y[place]
+def _lying(chart: Chart, series: Series, number: int) -> Trace:
+    """A bar that lies, hatched by its number."""
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": short(series.name, 40),
+        "marker": {"pattern": {"shape": HATCHES[number % len(HATCHES)], "fillmode": "overlay", "size": 7}},
+        "hovertext": _hovers(chart, series),
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
 
 
 def _timeline(chart: Chart) -> dict[str, Any]:
     names = list(dict.fromkeys(row for series in chart.series for row in series.rows))
     names.sort(key=_natural)
     data = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": short(series.name, 40),
+        _lying(chart, series, number)
+        | {
             "y": [names.index(row) for row in series.rows],
             "base": list(series.x),
             "x": list(series.y),
             "width": 0.8,
-            "marker": {"pattern": {"shape": HATCHES[number % len(HATCHES)], "fillmode": "overlay", "size": 6}},
             "hovertext": [
                 f"{label(row)}: {label(series.name)}<br>from {label(shown(start))}, {label(shown(length))} long"
                 for row, start, length in zip(series.rows, series.x, series.y, strict=True)
             ],
-            "hovertemplate": "%{hovertext}<extra></extra>",
         }
         for number, series in enumerate(chart.series)
     ]
@@ -179,9 +166,10 @@ def _apart(high: float | None, low: float | None) -> float:
 
 def _hovers(chart: Chart, series: Series) -> list[str]:
     found = []
+    place_label, value_label = _labels_of(chart)
     for place, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
-        lines = [f"<b>{label(series.name)}</b>", f"{label(chart.x_label or 'at')}: {label(shown(x))}"]
-        lines.append(f"{label(chart.y_label or 'value')}: {label(shown(y))}")
+        lines = [f"<b>{label(series.name)}</b>", f"{label(place_label or 'at')}: {label(shown(x))}"]
+        lines.append(f"{label(value_label or 'value')}: {label(shown(y))}")
         low = series.low[place] if series.low else None
         high = series.high[place] if series.high else None
         if low is not None or high is not None:
@@ -190,6 +178,11 @@ def _hovers(chart: Chart, series: Series) -> list[str]:
             lines.append(label(series.text[place]))
         found.append("<br>".join(lines))
     return found
+
+
+def _labels_of(chart: Chart) -> tuple[str, str]:
+    """What x and y of its series are; of a tornado the axes are named as they lie, with the values along."""
+    return (chart.y_label, chart.x_label) if chart.kind == "tornado" else (chart.x_label, chart.y_label)
 
 
 def _words(cells: Any, *, every: bool = False) -> list[str]:
@@ -215,7 +208,8 @@ def table(chart: Chart) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
     if chart.kind == "timeline":
         return _sums(chart)
     ends, texts = (any(getattr(series, key) for series in chart.series) for key in ("low", "text"))
-    columns = (chart.x_label or "what", "series", chart.y_label or "value")
+    place, value = _labels_of(chart)
+    columns = (place or "what", "series", value or "value")
     rows = []
     for series in chart.series:
         none = ("",) * len(series.x)

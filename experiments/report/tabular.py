@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
@@ -25,7 +26,7 @@ def table_html(
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}-title"><table id="{name}">{caption}\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
-        f'<p class="save"><a download="{name}.csv" href="{csv_link(columns, rows)}">'
+        f'<p class="save"><a download="{_file_name(name, title)}.csv" href="{csv_link(columns, rows)}">'
         f'CSV<span class="hidden"> of {safe(title)}</span></a></p>\n'
     )
 
@@ -37,6 +38,12 @@ def csv_link(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     writer.writerow([_plain(column) for column in columns])
     writer.writerows([_plain(cell) for cell in row] for row in rows)
     return "data:text/csv;charset=utf-8," + quote("\ufeff" + sink.getvalue(), safe="")
+
+
+def _file_name(name: str, title: str) -> str:
+    """What the table is about, in letters that every file system takes."""
+    words = re.findall(r"[a-z0-9]+", title.lower())
+    return "-".join([name, *words])[:60]
 
 
 def _plain(cell: Cell) -> Cell:

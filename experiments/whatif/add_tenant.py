@@ -42,7 +42,7 @@ def answer(asked: Asked) -> Answer:
     priced = priced_of(asked)
     more, name = with_newcomer(asked)
     oracle = oracle_of(more, arrivals_of(more))
-    room = room_of(oracle, name)
+    room = room_of(more, oracle, name)
     if room is not None:
         return _refused(asked, more, name, room)
     both = Both(name, play(asked), play(more))

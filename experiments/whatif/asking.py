@@ -164,12 +164,13 @@ def priced_of(asked: Asked) -> Priced | None:
     if config.prices is None:
         return None
     book, gpu = read_prices(config.prices), asked.world.cluster.gpu.name
-    kind = _kind(config.offer)
+    kind = kind_of(config.offer)
     found = book.cheapest(gpu, kind) if config.provider is None else book.find(gpu, config.provider, kind)
     return Priced(book, found)
 
 
-def _kind(word: str) -> Kind:
+def kind_of(word: str) -> Kind:
+    """The offer of that name; BadInput where it is none."""
     for known in get_args(Kind):
         if word == known:
             return cast(Kind, known)

@@ -152,10 +152,9 @@ def _sentences(asked: Asked, tried: Sequence[Tried], bound: Bound | None, verdic
     if verdict == "feasible":
         last = tried[-1].point
         lines = [f"{last.gpus} GPUs keep {words}; finish p95 there: {_finish(last)}."]
-        if len(tried) > 1:
-            lines.append(
-                f"{tried[-2].point.gpus} GPUs do not: {tried[-2].word}, finish p95 {_finish(tried[-2].point)}."
-            )
+        before = tried[-2] if len(tried) > 1 else None
+        if before is not None and before.kept is False:
+            lines.append(f"{before.point.gpus} GPUs do not: {before.word}, finish p95 {_finish(before.point)}.")
         unsure = [str(each.point.gpus) for each in tried if each.kept is None]
         if unsure:
             lines.append(

@@ -5,7 +5,7 @@ from typing import Any
 
 from experiments.capacity.oracle import Oracle
 from experiments.gain_lengths import lengths_workload
-from experiments.whatif.asking import Asked, with_workload
+from experiments.whatif.asking import Asked, on_cluster, with_workload
 from experiments.whatif.words import budget_of, seconds_of
 from lobra.errors import BadInput
 from lobra.spec import ClusterSpec, Tenant
@@ -14,6 +14,7 @@ from workloads.arrivals.nouns import Offer, check_names
 from workloads.sampled import SampledWorkload
 
 LONGEST = 1 << 20  # tokens
+NODE = 8  # GPUs of a usual node
 USUAL_BATCH = 16  # sequences a step where neither key nor file says
 
 
@@ -45,15 +46,20 @@ def with_newcomer(asked: Asked) -> tuple[Asked, str]:
     return replace(both, late={tenant.name: seconds_of("newcomer.at", config.newcomer.at)}), tenant.name
 
 
-def room_of(oracle: Oracle, name: str) -> Room | None:
-    """What the newcomer lacks alone; None where it fits."""
+def room_of(asked: Asked, oracle: Oracle, name: str) -> Room | None:
+    """What the newcomer lacks alone; None where it fits. What it needs is sought on two nodes or more."""
     kinds = oracle.kinds((name,))
     if oracle.fits(kinds):
         return None
-    workload, cost, cluster = oracle.workload(kinds), oracle.world.cost, oracle.world.cluster
+    workload, gpus = oracle.workload(kinds), oracle.world.cluster.gpus
+    cluster = asked.config.cluster
+    more = replace(
+        cluster, nodes=max(2, cluster.nodes), gpus_per_node=max(NODE, cluster.gpus_per_node), node_sizes=None
+    )
+    cost = on_cluster(asked, more).world.cost
     held = {config: cost.max_tokens(config, workload.tenants) for config in cost.configs()}
     need = longest_sequence(workload, oracle.longest).tokens
-    admissible = max((tokens for config, tokens in held.items() if config.gpus <= cluster.gpus), default=0)
+    admissible = max((tokens for config, tokens in held.items() if config.gpus <= gpus), default=0)
     fitting = [config for config, tokens in held.items() if tokens >= need]
     smallest = min(fitting, key=lambda config: (config.gpus, config.pp), default=None)
     needs = "" if smallest is None else f"tp {smallest.tp}, pp {smallest.pp} ({smallest.gpus} GPUs)"

@@ -76,7 +76,7 @@ def answer(asked: Asked) -> Answer:
         asks=ASKS,
         figures=[plain(measure, middle, unit), *_figures(swings, middle)],
         sheets=[_sheet(swings, middle, unit)],
-        charts=[_chart(swings, measure, unit, config.by)],
+        charts=[_chart(swings, middle, measure, unit, config.by)],
     )
 
 
@@ -135,11 +135,12 @@ def _sheet(swings: Sequence[Swing], middle: float, unit: str) -> Sheet:
     return Sheet("by assumption", (*columns, "what is varied"), tuple(rows))
 
 
-def _chart(swings: Sequence[Swing], measure: str, unit: str, by: float) -> Chart:
+def _chart(swings: Sequence[Swing], middle: float, measure: str, unit: str, by: float) -> Chart:
     names = tuple(swing.name for swing in swings)
     series = (
         Series(f"-{100 * by:g} %", names, tuple(swing.low.value for swing in swings)),
         Series(f"+{100 * by:g} %", names, tuple(swing.high.value for swing in swings)),
+        Series("as it is", names, (middle,) * len(names)),
     )
     tells = f"{measure} with each assumption lower and higher by {100 * by:g} %; {names[0]} swings it most"
     return Chart("tornado", f"{measure}, one assumption at a time", unit, "assumption", series, tells)

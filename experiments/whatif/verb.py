@@ -20,3 +20,9 @@ def whatif(config: schema.Whatif, folder: Path) -> int:
     write_atomically(folder / "summary.json", pretty(answer.as_dict()))
     sys.stdout.write(f"wrote {folder / 'summary.json'}\n")
     return answer.exit_code
+
+
+def files_read(config: schema.Whatif) -> list[Path]:
+    """Files beside the workload's that an answer may rest on; words that name no file are harmless here."""
+    named = (config.arrivals.file, config.prices, config.tenant, config.cost.file, config.mix.demand, config.samples)
+    return [Path(name) for name in named if name is not None]

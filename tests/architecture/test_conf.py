@@ -14,6 +14,7 @@ from experiments.build import build_backend, build_policy, build_world
 from experiments.composing import policy_configs, policy_names
 from experiments.schema import OPTIONS, VERBS, register
 from experiments.study.catalogue import STUDIES
+from experiments.whatif.asking import asked_of
 from policies.policy import Policy
 
 CONF = Path(str(resources.files("conf")))
@@ -51,7 +52,12 @@ PLAYED_AS_STUDIES = [
     for name in stems("experiment")
     if "study" in yaml.safe_load((CONF / "experiment" / f"{name}.yaml").read_text())
 ]
-SETTINGS = [name for name in stems("experiment") if name not in PLAYED_AS_STUDIES]  # what can be planned and played
+ASKED = [
+    name
+    for name in stems("experiment")
+    if "budgets" in yaml.safe_load((CONF / "experiment" / f"{name}.yaml").read_text())
+]  # teams of which questions are asked
+SETTINGS = [name for name in stems("experiment") if name not in (*PLAYED_AS_STUDIES, *ASKED)]  # planned and played
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -91,7 +97,14 @@ def test_every_experiment_goes_with_every_verb_that_plans_or_plays(verb):
 def test_every_experiment_begins_with_the_command_that_runs_it(name):
     first, second = (CONF / "experiment" / f"{name}.yaml").read_text().splitlines()[:2]
     assert first == "# @package _global_"
-    assert re.match(rf"# lobra (compare|run backend=torch|study) experiment={name}\b", second)
+    assert re.match(rf"# lobra (compare|run backend=torch|study|whatif run) experiment={name}\b", second)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_every_team_goes_with_questions(name, tmp_path):
+    config = object_of(compose("whatif", overrides=[f"experiment={name}", "question=run"]))
+    asked = asked_of(config, tmp_path)
+    assert {offer.tenant.name for offer in asked.offers} >= set(config.budgets)
 
 
 def test_every_experiment_that_is_a_study_is_known():

@@ -20,6 +20,14 @@ def test_a_line_joins_its_points_and_nothing_joins_beaten_ones():
     assert beaten["mode"] == "markers+text"
 
 
+def test_a_limit_is_a_line_without_points():
+    series = (Series("p95", (8, 16), (9.0, 7.0)), Series("promised", (8, 16), (8.0, 8.0)))
+    assert [trace["mode"] for trace in plotted(Chart("line", "", "", "", series, ""))["data"]] == [
+        "lines+markers",
+        "lines",
+    ]
+
+
 def test_labels_that_would_cover_one_another_are_left_out():
     series = Series("s", (0.0, 1.0, 50.0, 100.0), (1.0,) * 4, text=("a", "b", "c", "d"))
     chart = Chart("line", "", "", "", (series,), "")
@@ -72,18 +80,21 @@ def strings(value):
             yield from strings(item)
 
 
-def test_the_widest_swing_of_a_tornado_stands_on_top():
+def test_a_tornado_lies_between_what_is_and_what_becomes_of_it():
     plot = plotted(TORNADO)
+    assert plot["layout"]["xaxis"]["title"]["text"] == "GPUs"
     assert plot["layout"]["yaxis"]["ticktext"][:2] == ["lengths", "price"]
     minus, plus = plot["data"]
-    assert (minus["y"][:2], minus["base"][:2], minus["x"][:2]) == ([1, 0], [0.0, 0.0], [-1.0, -4.0])
-    assert plus["x"][:2] == [1.0, 5.0]
+    assert (minus["y"], minus["base"], minus["x"]) == ([0, 1, 2], [20.0, 20.0, 20.0], [-4.0, -1.0, None])
+    assert plus["x"] == [5.0, 1.0, 0.5]
+    assert table(TORNADO)[0] == ("assumption", "series", "GPUs")
+    assert len(table(TORNADO)[1]) == 9
 
 
-def test_a_tornado_with_ends_lies_between_them():
-    series = Series("answer", ("mfu", "price"), (10.0, 10.0), (9.0, 4.0), (11.0, 20.0))
-    (trace,) = plotted(Chart("tornado", "", "", "", (series,), ""))["data"]
-    assert (trace["y"], trace["base"], trace["x"]) == ([1, 0], [9.0, 4.0], [2.0, 16.0])
+def test_a_tornado_of_changes_begins_at_nothing():
+    chart = Chart("tornado", "", "", "", (Series("+10 %", ("mfu",), (-3.0,)),), "")
+    (trace,) = plotted(chart)["data"]
+    assert (trace["base"], trace["x"]) == ([0.0], [-3.0])
 
 
 def test_a_timeline_lies_where_it_starts_and_counts_replicas_in_their_order():

@@ -95,6 +95,15 @@ def test_another_verbs_summary_is_refused(tmp_path):
     check_refused(lobra("report", "plan", cwd=tmp_path), 2, "no answer to report", "lobra whatif")
 
 
+def test_a_run_dir_that_cannot_be_written_is_refused(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    check_refused(lobra("report", "run", "run_dir=file/out", cwd=tmp_path), 2, "run_dir file/out: cannot be written")
+
+
+def test_an_unknown_key_is_refused(run, tmp_path):
+    check_refused(lobra("report", "run", "colour=red", cwd=tmp_path), 2, "colour")
+
+
 def test_no_run_at_all_is_refused(tmp_path):
     check_refused(lobra("report", cwd=tmp_path), 2, "runs: no run is given")
 
