@@ -1,57 +1,60 @@
-"""Who does which verb: everything heavy is imported here, once the configuration is known to be sound."""
+"""Who does which verb: a worker's module is loaded when its verb is asked for, and no other's.
 
+A verb thus waits for what it needs (plots, solvers, the fit), not for what all verbs together need.
+"""
+
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from experiments import planning, verbs
-from experiments.doctor import doctor
-from experiments.drawing import figure
-from experiments.export import export
-from experiments.fitting import fit
-from experiments.gain import gain
 from experiments.job import Work, evidence, in_folder
-from experiments.preparing import prepare
-from experiments.profile import profile
-from experiments.report.verb import report
-from experiments.schema import Gain, Profile, Study, Whatif
-from experiments.schema_executor import Fit, Prepare, Validate
-from experiments.schema_results import Export, Figure, Report
-from experiments.study.verb import study
-from experiments.validate import validate
-from experiments.whatif.verb import files_read, whatif
+from experiments.schema import Gain, Whatif
+from experiments.schema_results import Doctor, Export, Figure, Report
+
+WORKERS = {
+    "plan": "planning:plan",
+    "run": "verbs:run",
+    "compare": "verbs:compare",
+    "prepare": "preparing:prepare",
+    "profile": "profile:profile",
+    "fit": "fitting:fit",
+    "validate": "validate:validate",
+    "gain": "gain:gain",
+    "study": "study.verb:study",
+    "whatif": "whatif.verb:whatif",
+    "figure": "drawing:figure",
+    "report": "report.verb:report",
+    "export": "export:export",
+    "doctor": "doctor:doctor",
+}
+
+
+def loaded(place: str) -> Callable[..., Any]:
+    """A function by `module:name` below `experiments`."""
+    module, name = place.split(":")
+    return cast(Callable[..., Any], getattr(import_module(f"experiments.{module}"), name))
 
 
 def worker(verb: str) -> Work:
     """Who does a verb that plans or plays."""
-    return {"plan": planning.plan, "run": verbs.run, "compare": verbs.compare}[verb]
+    return loaded(WORKERS[verb])
 
 
 def act(verb: str, config: DictConfig) -> int:
     """Do a verb that composes no policy; 0 when done."""
     plain = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
-    match asked := OmegaConf.to_object(config):
-        case Figure():
-            return figure(asked)
-        case Export():
-            return export(asked)
-        case Report():
-            return report(asked)
+    work, asked = loaded(WORKERS[verb]), OmegaConf.to_object(config)
+    match asked:
+        case Doctor():
+            return cast(int, work())
+        case Figure() | Export() | Report():
+            return cast(int, work(asked))
         case Gain(run_dir=None):
-            return gain(asked, None)
-        case Gain():
-            return in_folder(verb, plain, partial(gain, asked))
-        case Study():
-            return in_folder(verb, plain, partial(study, asked))
+            return cast(int, work(asked, None))
         case Whatif():
-            return in_folder(verb, plain, partial(whatif, asked), evidence(asked.workload, *files_read(asked)))
-        case Prepare():
-            return in_folder(verb, plain, partial(prepare, asked))
-        case Profile():
-            return in_folder(verb, plain, partial(profile, asked))
-        case Fit():
-            return in_folder(verb, plain, partial(fit, asked))
-        case Validate():
-            return in_folder(verb, plain, partial(validate, asked))
-    return doctor()
+            read = loaded("whatif.verb:files_read")(asked)
+            return in_folder(verb, plain, partial(work, asked), evidence(asked.workload, *read))
+    return in_folder(verb, plain, partial(work, asked))

@@ -7,7 +7,7 @@ planning and re-deployments are in the final bill only.
 
 from dataclasses import dataclass
 
-from experiments.capacity.accounting import Bill, Overcharge, Rule, divided, overcharged
+from experiments.capacity.accounting import Bill, Overcharge, divided, overcharged
 from experiments.capacity.composing import Plays
 from experiments.capacity.oracle import Oracle
 from experiments.capacity.weights import weights
@@ -28,8 +28,11 @@ class Quoted:
         return self.final / self.quoted - 1
 
 
-def quotes(history: Plays, oracle: Oracle, bill: Bill) -> tuple[Quoted, ...]:
-    """Of every tenant that has used up its budget, by name; others have no final bill yet."""
+def quotes(history: Plays, oracle: Oracle, bill: Bill, factor: float = 1.0) -> tuple[Quoted, ...]:
+    """Of every tenant that has used up its budget, by name; others have no final bill yet.
+
+    factor: by how much steps of the history took longer than the oracle says.
+    """
     weigh, final = weights(oracle, bill.rule), dict(bill.shares)
     steps = {each.job.name: each.job.steps for each in history.records if each.finish_seconds is not None}
     made: dict[str, Quoted] = {}
@@ -38,29 +41,22 @@ def quotes(history: Plays, oracle: Oracle, bill: Bill) -> tuple[Quoted, ...]:
             continue
         for name in interval.jobs:
             if name in steps and name not in made:
-                seconds = steps[name] * oracle.step_time(interval.jobs, interval.plan).mean * history.gpus
+                seconds = factor * steps[name] * oracle.step_time(interval.jobs, interval.plan).mean * history.gpus
                 quoted = divided(seconds, weigh(interval.jobs), interval.jobs)[name]
                 made[name] = Quoted(name, tuple(each for each in interval.jobs if each != name), quoted, final[name])
     return tuple(made[name] for name in sorted(made))
 
 
-def alone_gpu_seconds(history: Plays, oracle: Oracle) -> dict[str, float]:
+def alone_gpu_seconds(history: Plays, oracle: Oracle, factor: float = 1.0) -> dict[str, float]:
     """What each tenant's steps so far would have cost by itself on the whole cluster, each on its own best plan."""
     return {
-        each.job.name: each.steps * oracle.alone_seconds(each.job.name) * history.gpus
+        each.job.name: factor * each.steps * oracle.alone_seconds(each.job.name) * history.gpus
         for each in history.records
         if each.steps
     }
 
 
-def more_than_alone(history: Plays, oracle: Oracle, bill: Bill) -> tuple[Overcharge, ...]:
+def more_than_alone(history: Plays, oracle: Oracle, bill: Bill, factor: float = 1.0) -> tuple[Overcharge, ...]:
     """Who pays more than alone, and by how much, the worst first."""
-    alone = alone_gpu_seconds(history, oracle)
+    alone = alone_gpu_seconds(history, oracle, factor)
     return overcharged({name: share for name, share in bill.shares if name in alone}, alone)
-
-
-def quoted_share(oracle: Oracle, tenants: tuple[str, ...], rule: Rule) -> dict[str, float]:
-    """GPU seconds of one joint step of these tenants on their best plan, divided by the rule."""
-    kinds = oracle.kinds(tenants)
-    seconds = oracle.time(kinds, oracle.plan(kinds)).mean * oracle.world.cluster.gpus
-    return divided(seconds, weights(oracle, rule)(tenants), tenants)

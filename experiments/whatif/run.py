@@ -12,6 +12,7 @@ from experiments.whatif.answer import Answer, Figure, Verdict
 from experiments.whatif.arriving import trace_of
 from experiments.whatif.asking import Asked, Priced, priced_of
 from experiments.whatif.drawn import plan_sheet, split_chart, split_sheet, timeline
+from experiments.whatif.fairness import core_of, fairness_sheet
 from experiments.whatif.numbers import mean_figure, plain, quantile_figure, spread_figure
 from experiments.whatif.playing import Played, play
 from experiments.whatif.scoring import (
@@ -49,11 +50,12 @@ def answer(asked: Asked) -> Answer:
         asked,
         [played.ground],
         verdict_of(kept),
-        [*_sentences(played, kept), *_money(played, priced, invoices), *_trace(asked)],
+        [*_sentences(played, kept), core_of(played, paid[0]), *_money(played, priced, invoices), *_trace(asked)],
         asks=ASKS,
         figures=[*totals(played, paid), *dollars(played, priced, invoices)],
         sheets=[
             tenant_sheet(rows, priced.book.currency if priced else None),
+            fairness_sheet(played, paid[0]),
             split_sheet(split),
             plan_sheet(plan, f"first plan, for {len(jobs)} tenants"),
         ],

@@ -6,6 +6,9 @@ import sys
 import pytest
 from importlinter.cli import lint_imports
 
+from experiments.cli import VERBS
+from experiments.desk import WORKERS, loaded
+
 HEAVY = ("matplotlib", "scipy", "simpy", "highspy", "gurobipy", "pyarrow", "torch")
 
 
@@ -20,12 +23,18 @@ def test_the_contracts_between_the_rooms_are_kept():
     assert lint_imports(no_cache=True) == 0
 
 
+def test_every_verb_has_a_worker():
+    assert set(WORKERS) == set(VERBS)
+    assert all(callable(loaded(place)) for place in WORKERS.values())
+
+
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
         ("import experiments.cli", (*HEAVY, "hydra", "numpy")),
         ("import experiments.front", tuple(name for name in HEAVY if name != "scipy")),
-        ("import experiments.desk", ("torch",)),
+        ("import experiments.desk", tuple(name for name in HEAVY if name != "scipy")),
+        ("from experiments.desk import WORKERS, loaded\nfor place in WORKERS.values(): loaded(place)", ("torch",)),
     ],
 )
 def test_what_is_not_needed_is_not_loaded(statement, absent):

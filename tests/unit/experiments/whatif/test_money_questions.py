@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
 from experiments.schema import register
-from experiments.whatif import cheapest, max_load, mix, price, spot
+from experiments.whatif import cheapest, max_load, mix, price, run, spot
 from experiments.whatif.asking import asked_of, priced_of
 from lobra.errors import BadInput
 
@@ -240,3 +240,18 @@ def test_the_same_question_has_the_same_answer(ask, prices):
     asked = ask("spot", prices(offer(4.0), offer(1.0, "spot")), SLOW)
 
     assert spot.answer(asked).as_dict() == spot.answer(replace(asked)).as_dict()
+
+
+def test_a_run_tells_who_pays_more_than_alone_and_what_became_of_the_quotes(ask):
+    """Who stays behind is billed more than quoted, who leaves first what it was told; shares of a step by hand."""
+    asked = ask("run", "rule=tokens", "+budgets.dolly_15k=50 steps", "budget=500 steps")
+    answer = run.answer(asked)
+    sheet = next(each for each in answer.sheets if each.title == "quotes and bills, rule tokens")
+    billed, alone, more, changed = (
+        dict(zip(column(sheet, "tenant"), column(sheet, name), strict=True))
+        for name in ("billed GPU h", "alone GPU h", "over alone %", "change %")
+    )
+
+    assert more["dolly_15k"] == pytest.approx(100 * (billed["dolly_15k"] / alone["dolly_15k"] - 1))
+    assert abs(changed["dolly_15k"]) < 1 < abs(changed["commitpackft"])
+    assert any("Under the rule tokens" in line for line in answer.sentences)
