@@ -9,8 +9,8 @@ rounding does, since the loss is in dealing a group's counts to its members.
 
 Fleets of 64 machines or more begin otherwise: the second fluid charges each kind for what the first cost it once
 rounded, chunks are cut to the level of a kind, the slowest machines exchange in pairs before single ones do, and they
-do a third of the work. On 1,024 GPUs and 15,552 sequences that takes 65 CPU ms and ends 0.4 % above the best bound;
-without kicks 37 ms and 0.7 % (benchmarks/bench_dispatch.py, medians).
+do a third of the work. On 1,024 GPUs and 15,552 sequences that takes 71 CPU ms and ends 0.4 % above the best bound;
+without kicks 44 ms and 0.7 % (benchmarks/bench_dispatch.py, medians).
 
 Limits. Counts are judged by what batching says of them (`Loads`): exact for padding, an estimate for packing, where
 `repair` then moves single sequences between formed micro-batches while the true maximum falls (measured on 832
